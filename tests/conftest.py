@@ -53,7 +53,6 @@ ONE_IN = {
     "rows/test_normal.py::test_a_mean_with_a_private_count_errs_as_forecast": 2,
     "rows/test_normal.py::test_forecast_against_simulation": 4,
     "apps/studio/test_orders.py::test_the_command_and_the_python_text_make_the_same_request": 3,
-    "apps/studio/test_combined.py::test_intervals_of_three_releases_cover_the_statistic_and_are_narrower": 2,
     "apps/studio/test_serve.py::test_what_is_refused": 4,
     "numerics/test_weighted_chisquare.py::test_body_agrees_with_an_oscillatory_integral": 9,
     "numerics/test_clipped_normal.py::test_equal_weights_by_quadrature": 2,

@@ -1,15 +1,16 @@
-"""The public calls: request -> source -> plan -> session -> release."""
+"""The public functions. Each makes a request, opens the source, plans, and runs the plan in a session."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 import numpy as np
 
-from .errors import UsageError
+from .errors import Floats, UsageError, refuse_unknown
 from .plans.base import run_with_warnings
 from .plans.noise_selection import plan_statistic
 from .plans.plan import Plan
@@ -20,16 +21,14 @@ from .request.bins import bins_of_columns
 from .request.documentation import public
 from .request.groups import parse_groups
 from .request.missing import Missing
-from .request.options import OwnArguments, StatisticOptions, ones
 from .request.people import People, parse_people
 from .request.quantiles import QUARTILES, Quantiles, quantiles_of_description
-from .request.request import Request
-from .request.target_error import checked_error, least_epsilon, least_rows
+from .request.request import OwnArguments, Request, StatisticOptions, ones
+from .request.target_error import check_error, find_fewest_rows, find_least_epsilon
 from .rows import Rows, Unknown, parse_bounds
 from .rows.base import ErrorWeights
 from .session import Progress, Reading, Session, read_options
 from .sources import Selection
-from .suggestions import unknown_argument
 
 if TYPE_CHECKING:  # Imported only when bounds are learned, rows have groups, or a ledger is charged.
     from .learning.plan import LearningPlan
@@ -503,7 +502,7 @@ def learn(
     Parameters
     ----------
     bounds : Unknown
-        ``Unknown(magnitude)``: all that is known is that every value lies in [-magnitude, magnitude].
+        ``Unknown(magnitude)``: every value lies in [-magnitude, magnitude], and nothing else is known.
 
     Returns
     -------
@@ -635,7 +634,7 @@ def plan_request(
     budget: Budget | None = None,
     error: float | Sequence[float] | Mapping[str, float] | None = None,
 ) -> AnyPlan:
-    """The plan of a request without a budget: at this budget, or at the least one (or n) that meets an error."""
+    """Plan a request at this budget, or at the smallest budget or number of rows that meets an error."""
 
     def make(n: Any, budget: Budget) -> AnyPlan:
         return make_plan(replace(request, budget=budget).sized(n, d, request.columns))
@@ -644,21 +643,43 @@ def plan_request(
         if isinstance(n, str):
             raise UsageError("n='auto' needs error=, the root mean square error that is to be met.")
         return make(n, Budget.of(epsilon, delta, budget))
-    target = checked_error(error, d, request.bounds.columns if request.columns is None else request.columns)
+    target = check_error(error, d, request.bounds.columns if request.columns is None else request.columns)
     if n == "auto":
         spend = Budget.of(epsilon, delta, budget)
-        fewest: AnyPlan = least_rows(lambda rows: make(rows, spend), target)
+        fewest: AnyPlan = find_fewest_rows(lambda rows: make(rows, spend), lambda plan: _excess(plan, target))
         return fewest
     if epsilon is not None or budget is not None:
         raise UsageError("error= replaces epsilon=. Pass delta= beside it, or n='auto' with a budget.")
     if delta is None:
         raise UsageError("delta is missing. Pass delta= beside error=; 0 asks for pure differential privacy.")
-    least: AnyPlan = least_epsilon(lambda epsilon: make(n, Budget(epsilon=epsilon, delta=delta)), target)
+    least: AnyPlan = find_least_epsilon(
+        lambda epsilon: make(n, Budget(epsilon=epsilon, delta=delta)), lambda plan: _excess(plan, target)
+    )
     return least
 
 
+def _excess(plan: AnyPlan, target: Floats) -> float:
+    """The expected error divided by the target: of all columns together, or the largest ratio of a column."""
+    if plan.request.learns:  # The error is relative to the standard deviation of the rows.
+        relative = plan.budget_error[0]
+        if target.ndim or relative is None:
+            raise UsageError(
+                "For Unknown bounds, error must be one number in standard deviations of the data, and n is needed."
+            )
+        return float(relative / target)
+    known = cast("Plan", plan)  # Every other plan has these numbers.
+    errors, squared = known.expected_error, known.expected_squared_error
+    if squared is None or errors is None:
+        raise UsageError("n is missing: the error of a mean depends on it. Pass n= as well.")
+    if target.ndim == 0:
+        return math.sqrt(squared) / float(target)
+    if errors.size != target.size:
+        raise UsageError(f"error must be one number, or {errors.size}, one per column.")
+    return float((errors / target).max())
+
+
 def make_plan(request: Request) -> AnyPlan:
-    """Every public number of what a sized request asks for."""
+    """The plan of a sized request: every public number of its release."""
     if request.statistic == "quantiles":
         from .plans.quantile_plan import plan_quantiles
 
@@ -725,9 +746,7 @@ def _parse_changes(request: Request, changes: Mapping[str, Any]) -> dict[str, An
     """Translate a caller's arguments into the fields of a request that change."""
     fields = set(vars(request)) - {"statistic", "d", "nullable", "people", "groups"}
     known = ["epsilon", "delta", "privacy_id", "by", *sorted(fields)]
-    for name in changes:
-        if name not in known:
-            raise UsageError(unknown_argument("replan", name, known))
+    refuse_unknown("replan", changes, known)
     changed = {name: value for name, value in changes.items() if name in fields}
     if "privacy_id" in changes:
         changed["people"] = parse_people(changes["privacy_id"])
@@ -740,7 +759,7 @@ def _parse_changes(request: Request, changes: Mapping[str, Any]) -> dict[str, An
 
 
 class PreparedRelease:
-    """A request on opened data, whose plan can be seen before any budget is spent and any value is read."""
+    """A request on opened data. Its plan can be seen before any budget is spent and any value is read."""
 
     def __init__(self, request: Request, session: Session) -> None:
         self.request, self.session = request, session
@@ -830,7 +849,7 @@ def prepare(
 
 @contextmanager
 def prepare_request(request: Request, data: Any, reading: Reading) -> Iterator[PreparedRelease]:
-    """The plan of a request for data that is opened; it is closed at the end."""
+    """Open the data of a request and plan it; the data is closed at the end."""
     selection = Selection.of_request(request, request.columns)
     with Session.open(data, selection, request.people, reading, request.groups) as session:
         yield PreparedRelease(request, session)
@@ -842,7 +861,7 @@ def _release(request: Request, data: Any, reading: Reading) -> Any:
 
 
 def _plan_for(request: Request, session: Session) -> AnyPlan:
-    """The plan for the rows of a session: counted under "replace", and refused where they cannot be read again."""
+    """The plan for the rows of a session. A source that can be read only once is refused where bounds are unknown."""
     if request.learns and not session.rereadable:
         raise UsageError(
             "Unknown bounds are learned in several passes, and this source can be read only once. "

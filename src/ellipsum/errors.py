@@ -1,4 +1,4 @@
-"""Exceptions and argument checks, worded once for the whole library.
+"""Exceptions and argument checks of the whole library.
 
 Every message names the argument, the rule and what to do. A message may quote an argument that the
 caller typed (public), never anything read from the data.
@@ -55,18 +55,22 @@ class AccuracyWarning(UserWarning):
         self.release = release
 
 
+def refuse_unknown(call: str, keywords: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse a keyword that a call does not have, with the nearest name."""
+    for name in keywords:
+        if name not in known:
+            raise UsageError(unknown_argument(call, name, known))
+
+
 def checks_keywords(target: Named) -> Named:
-    """Decorate a call, or a class: an unknown keyword is an error that names the nearest one."""
+    """Decorate a function or a class: an unknown keyword is refused with the nearest name."""
     is_class = inspect.isclass(target)
     call = target.__init__ if is_class else target
     known = [name for name in inspect.signature(call).parameters if name != "self"]
 
     @wraps(call)
     def checked(*arguments: Any, **keywords: Any) -> Any:
-        for name in keywords:
-            if name not in known:
-                name_of_call = type(arguments[0]).__name__ if is_class else target.__name__
-                raise UsageError(unknown_argument(name_of_call, name, known))
+        refuse_unknown(type(arguments[0]).__name__ if is_class else target.__name__, keywords, known)
         return call(*arguments, **keywords)
 
     if not is_class:
@@ -76,23 +80,23 @@ def checks_keywords(target: Named) -> Named:
 
 
 def visible(text: str) -> str:
-    """The text with control characters spelled out: a terminal obeys them."""
+    """The text with control characters escaped, since a terminal would obey them."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def shown(name: Any) -> str:
-    """A name that data brought along, fit for messages and screens: of bounded length, control characters escaped."""
+    """Shorten a name from the data and escape its control characters, for messages and pages."""
     text = str(name)
     return visible(text if len(text) <= _NAME_LETTERS else text[:_NAME_LETTERS] + "...")
 
 
 def named(name: Any) -> str:
-    """`shown`, in quotes where it is text."""
+    """The same as `shown`, with quotes around a text."""
     return f"'{shown(name)}'" if isinstance(name, str) else shown(name)
 
 
 def listing(names: Iterable[Any]) -> str:
-    """The first of some names, and how many more there are."""
+    """List the first names, and the number of the others."""
     names = list(names)
     rest = len(names) - _NAMES
     return ", ".join(map(named, islice(names, _NAMES))) + (f" and {rest} more" if rest > 0 else "")
@@ -110,9 +114,7 @@ def _number(name: str, value: Any, advice: str) -> float:
 
 
 def positive(name: str, value: Any, advice: str = "Pass a finite number above 0.") -> float:
-    """A finite number > 0."""
-    if type(value) is float and 0.0 < value < math.inf:
-        return value
+    """Check a finite number above 0."""
     number = _number(name, value, advice)
     if not (number > 0 and math.isfinite(number)):
         raise UsageError(f"{name} must be > 0 and finite, got {number}. {advice}")
@@ -120,9 +122,7 @@ def positive(name: str, value: Any, advice: str = "Pass a finite number above 0.
 
 
 def finite(name: str, value: Any, advice: str = "Pass a finite number.") -> float:
-    """Any number of doubles; the two zeros are one."""
-    if type(value) is float and -math.inf < value < math.inf:
-        return value + 0.0
+    """Check a finite number; minus zero becomes zero."""
     number = _number(name, value, advice)
     if not math.isfinite(number):
         raise UsageError(f"{name} must be finite, got {number}. {advice}")
@@ -130,7 +130,7 @@ def finite(name: str, value: Any, advice: str = "Pass a finite number.") -> floa
 
 
 def non_negative(name: str, value: Any, advice: str = "Pass a finite number >= 0.") -> float:
-    """A finite number >= 0."""
+    """Check a finite number of at least 0."""
     number = _number(name, value, advice)
     if not (number >= 0 and math.isfinite(number)):
         raise UsageError(f"{name} must be >= 0 and finite, got {number}. {advice}")
@@ -138,7 +138,7 @@ def non_negative(name: str, value: Any, advice: str = "Pass a finite number >= 0
 
 
 def open_unit(name: str, value: Any, advice: str = "Pass a number strictly between 0 and 1.") -> float:
-    """A number in (0, 1)."""
+    """Check a number strictly between 0 and 1."""
     number = _number(name, value, advice)
     if not 0 < number < 1:
         raise UsageError(f"{name} must be between 0 and 1, got {number}. {advice}")
@@ -146,9 +146,7 @@ def open_unit(name: str, value: Any, advice: str = "Pass a number strictly betwe
 
 
 def whole(name: str, value: Any, least: int = 1, advice: str = "", most: int = MOST_WHOLE) -> int:
-    """A whole number >= least."""
-    if type(value) is int and least <= value <= most and value <= MOST_WHOLE:
-        return value
+    """Check a whole number of at least `least`."""
     text = advice or f"Pass a whole number of at least {least}."
     number = _number(name, value, text)
     if not math.isfinite(number) or number != math.floor(number) or number < least:
@@ -159,12 +157,12 @@ def whole(name: str, value: Any, least: int = 1, advice: str = "", most: int = M
 
 
 def columns_of(name: str, value: Any) -> int:
-    """A number of columns: at least one, and no more than a plan can hold."""
+    """Check a number of columns: at least one, and not more than a plan can hold."""
     return whole(name, value, advice="Pass the number of columns.", most=MOST_COLUMNS)
 
 
 def yes_or_no(name: str, value: Any) -> bool:
-    """True or False."""
+    """Check True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise UsageError(f"{name} must be True or False, got {type(value).__name__}.")
     return bool(value)
@@ -180,7 +178,7 @@ def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
 
 
 def names(name: str, value: Any, length: int | None = None) -> tuple[str, ...] | None:
-    """Names of columns, one each, or None."""
+    """Check the names of columns; None stays None."""
     if value is None:
         return None
     try:
@@ -195,7 +193,7 @@ def names(name: str, value: Any, length: int | None = None) -> tuple[str, ...] |
 
 
 def in_column_order(name: str, value: Any, columns: Sequence[Any] | None) -> Any:
-    """The numbers of a dict with one for each column, in the order of the columns; anything else as it is."""
+    """Sort the numbers of a dict by column; return anything else unchanged."""
     if not isinstance(value, Mapping):
         return value
     if columns is None:
@@ -207,7 +205,7 @@ def in_column_order(name: str, value: Any, columns: Sequence[Any] | None) -> Any
 
 
 def floats(name: str, value: Any, copy: bool = True) -> Floats:
-    """A float64 array (a copy, unless it may be shared) of any shape, finite or not."""
+    """Check numbers: a float64 array of any shape, which may hold NaN and infinities."""
     try:
         return np.array(value, dtype=np.float64, copy=copy or None)
     except (TypeError, ValueError, OverflowError):
@@ -215,7 +213,7 @@ def floats(name: str, value: Any, copy: bool = True) -> Floats:
 
 
 def vector(name: str, value: Any, length: int | None = None, copy: bool = True) -> Floats:
-    """A finite one-dimensional float64 array (a copy, unless it may be shared), of the given length if one is given."""
+    """Check finite numbers: a one-dimensional float64 array, of this length if one is given."""
     array = floats(name, value, copy)
     if array.ndim != 1 or array.size == 0:
         raise UsageError(f"{name} must be a non-empty one-dimensional list, got shape {array.shape}.")

@@ -1,6 +1,6 @@
-"""scikit-learn estimators (the `sklearn` extra): the public calls, fitted where a pipeline needs them.
+"""scikit-learn estimators (the `sklearn` extra): `fit` calls a public function.
 
-What is fitted is a release and may be published. What `transform` returns are the caller's own rows, and may not.
+The fitted values are a release and may be published. `transform` returns rows of the data, which may not.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ARRAY = {"dtype": np.float64, "ensure_all_finite": False}
 
 
 def _box(bounds: Any, names: list[str] | None) -> Box:
-    """The bounds in the order of X's columns, where both have names."""
+    """The bounds in the order of the columns of X, where both have names."""
     if isinstance(bounds, Mapping):
         if names is not None and set(bounds) != set(names):
             raise UsageError(f"bounds must name exactly the columns of X: {listing(names)}.")
@@ -47,7 +47,7 @@ def _box(bounds: Any, names: list[str] | None) -> Box:
 
 @checks_keywords
 class _Fitted(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the estimators: stored arguments, one release in `fit`, a shift and a scale of rows."""
+    """Base of the estimators: it stores arguments, makes one release in `fit`, and shifts and scales rows."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class _Fitted(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         return tags
 
     def _release(self, call: Callable[..., Released], X: Any) -> Released:
-        """One release of X. The call checks the values, since no value may decide whether `fit` fails."""
+        """Release X. No value may decide whether `fit` fails, so scikit-learn does not check the values."""
         validate_data(self, X, skip_check_array=True)
         names = getattr(self, "feature_names_in_", None)
         columns = None if names is None else list(names)
@@ -91,14 +91,14 @@ class _Fitted(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
         return call(X, bounds, columns=columns, **{name: getattr(self, name) for name in _ARGUMENTS})
 
     def transform(self, X: Any) -> Floats:
-        """The rows of X, shifted (and scaled) by the released values."""
+        """Subtract the released means from the rows of X, and divide by the released scales."""
         check_is_fitted(self)
         rows: Floats = validate_data(self, X, reset=False, **_ARRAY)
         shifted: Floats = (rows - self.mean_) / self._scale
         return shifted
 
     def inverse_transform(self, X: Any) -> Floats:
-        """The rows of X as they were before `transform`."""
+        """Undo `transform`."""
         check_is_fitted(self)
         rows: Floats = check_array(X, **_ARRAY)
         if rows.shape[1] != self.n_features_in_:

@@ -1,4 +1,4 @@
-"""The single entry point for noise: a session reads one source, and gives noise only for a recorded guarantee.
+"""The single entry point for noise: a session reads one source, and opens noise only for a charged guarantee.
 
 [U5] Every expenditure is charged to an account before any value is read, and an account gives no more noise than it
 reserved. No other module opens a noise stream, which a test checks.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .request.groups import Groups, Listed
     from .sources.group_sums import GroupSums
 
-__all__ = ["Account", "Outline", "Progress", "Reading", "Session", "account_of", "read_options"]
+__all__ = ["Account", "Outline", "Progress", "Reading", "Session", "read_options"]
 
 Made = TypeVar("Made", bound="HasJson")
 _GROUPING = 0.8  # share of the work for grouping rows by person, for progress
@@ -55,9 +55,6 @@ class Reading:
             raise UsageError(f"progress must be a function of one number, got {type(self.progress).__name__}.")
 
 
-_USUAL = Reading()
-
-
 def read_options(
     rng: np.random.Generator | None = None,
     threads: int | None = None,
@@ -65,12 +62,12 @@ def read_options(
     ledger: DatasetAccount | None = None,
     request_id: str | None = None,
 ) -> Reading:
-    """Check the arguments that say how a call is run, which all public calls share."""
-    return Reading(rng, threads, progress, account_of(ledger, request_id))
+    """Check the arguments of all public calls that say how a call is run."""
+    return Reading(rng, threads, progress, _find_account(ledger, request_id))
 
 
-def account_of(ledger: Any, request_id: str | None) -> DatasetAccount | None:
-    """The `ledger` argument of a call; without one, None is returned and no ledger module is imported."""
+def _find_account(ledger: Any, request_id: str | None) -> DatasetAccount | None:
+    """The account of the `ledger` argument. Without a ledger, no ledger module is imported."""
     if ledger is None and request_id is None and not os.environ.get(LEDGER):
         return None
     from .ledger import account_for_call
@@ -99,7 +96,7 @@ class HasJson(Protocol):
 
 @dataclass(frozen=True)
 class Outline:
-    """What a ledger records of a release: the requested budget and public numbers."""
+    """The record of a release in a ledger: the requested budget and public numbers."""
 
     stated: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -109,7 +106,7 @@ class Outline:
 
 
 class Repeated(Exception):
-    """The ledger has stored this release under its request_id: nothing is read or charged."""
+    """Raised where the ledger has stored this release under its request_id; nothing is read or charged."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -132,7 +129,7 @@ class Account:
         self._charged.append(part)
 
     def stream(self) -> Stream:
-        """Fresh noise: one stream for each step that was charged."""
+        """Open fresh noise: one stream for each charged step."""
         if self._streams >= len(self._charged):
             raise BudgetRefused("Every charged step has one noise stream. Charge another step first.")
         self._streams += 1
@@ -140,10 +137,10 @@ class Account:
 
 
 class Session:
-    """One source, how it is read, and the accounts of what is spent on it."""
+    """A source, how it is read, and the accounts that are charged."""
 
     def __init__(self, source: Source, people: People | None = None, reading: Reading | None = None) -> None:
-        how = reading or _USUAL
+        how = reading or Reading()
         self.source = source
         self.people = people
         self.secure = how.rng is None
@@ -170,7 +167,7 @@ class Session:
 
         grouping: the groups that rows belong to; with people, on one row for each person and group [G4].
         """
-        how = reading or _USUAL
+        how = reading or Reading()
         if grouping is not None:
             selection = replace(selection, by=grouping.by, labels=grouping.labels)
         with np.errstate(all="ignore"):  # numpy's warnings would depend on private values
@@ -182,7 +179,7 @@ class Session:
                 how = replace(how, progress=share(how.progress, _GROUPING, 1.0))
             try:
                 session = cls(source, people, how)
-                session._columns = _pick_columns(selection)
+                session._columns = _selected_columns(selection)
                 session._opened = opened
                 yield session
             finally:
@@ -202,18 +199,18 @@ class Session:
 
     @property
     def rereadable(self) -> bool:
-        """Whether rows can be read several times, people's of all groups too."""
+        """Whether rows can be read several times, also by `everyone`."""
         return self.source.reopenable and (not self.source.by or self._opened.reopenable)
 
     @property
     def counts_first(self) -> bool:
-        """Whether a public number of rows is checked before the charge, which no ledger takes back."""
+        """Whether a public number of rows is checked before the charge, since a ledger never takes a charge back."""
         return self._ledger_account is not None and self.source.reopenable
 
     def reserve(self, guarantee: PrivacyGuarantee, note: str, plan: Recorded | None = None) -> Account:
         """Reserve a guarantee for one release, in the ledger too, before anything is read [U5][Q1].
 
-        plan: has the budget as stated, and its public numbers in `to_dict`.
+        plan: gives the requested budget in `stated`, and public numbers in `to_dict`.
         """
         if self._ledger_account is not None:
             self._reserve(self._ledger_account, guarantee, note, plan or Outline())
@@ -247,13 +244,13 @@ class Session:
         return result
 
     def spend(self, guarantee: PrivacyGuarantee, note: str, plan: Recorded | None = None) -> Stream:
-        """Reserve and charge a guarantee in one step: the noise of a release that has a single step."""
+        """Reserve and charge a guarantee, and open its noise, for a release with a single step."""
         account = self.reserve(guarantee, note, plan)
         account.charge(account.cap, note)
         return account.stream()
 
     def seed(self) -> bytes:
-        """Fresh randomness that may be published: for a matrix, a rotation, a subset or an order."""
+        """Draw a seed that may be published: for a matrix, a rotation, a subset or an order."""
         return public_seed(self._rng)
 
     def total(
@@ -263,8 +260,8 @@ class Session:
 
         source: rows that are read for all groups together.
         """
-        with steps(progress or self.progress, public) as tell:
-            return (source or self.source).total(row_map, self.threads, tell)
+        with steps(progress or self.progress, public) as report:
+            return (source or self.source).total(row_map, self.threads, report)
 
     def total_by(
         self,
@@ -273,12 +270,12 @@ class Session:
         public: bool,
         progress: Progress | None = None,
     ) -> GroupSums:
-        """The exact sums of a row map in each group: those listed, or all that occur."""
-        with steps(progress or self.progress, public) as tell:
-            return self.source.total_by(row_map, keys, self.threads, tell)
+        """The exact sums of a row map in each listed group, or in each group of the data."""
+        with steps(progress or self.progress, public) as report:
+            return self.source.total_by(row_map, keys, self.threads, report)
 
     def public_count(self, neighbors: str, n: int | None) -> int | None:
-        """The n that a plan may use: counted under "replace", the caller's guess under "add_remove"."""
+        """The number of rows for a plan: counted under "replace", the caller's guess under "add_remove"."""
         if neighbors != "replace":
             return n
         count = self.source.count()
@@ -289,8 +286,8 @@ class Session:
         return count
 
 
-def _pick_columns(selection: Selection) -> tuple[str | int, ...] | None:
-    """The columns that the caller picked, by which a ledger distinguishes requests."""
+def _selected_columns(selection: Selection) -> tuple[str | int, ...] | None:
+    """The columns in the caller's selection, which a ledger compares between requests."""
     picked = as_names(selection.columns)
     return None if picked is None else tuple(one if isinstance(one, str) else int(one) for one in picked)
 

@@ -1,4 +1,4 @@
-"""What an error adds about an unknown name: the name that replaced it, or the nearest one that exists."""
+"""Hints for unknown names: the name that replaced an old one, or the nearest known name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("shape", "clip", "clip_probability"), (_NORMAL,)),
     **dict.fromkeys(("method", "steps", "std", "clip_share"), (_UNKNOWN,)),
 }
-"""Where an argument of an earlier version, of another library or of another object is found: in order of preference."""
+"""Replacements for arguments of earlier versions, other libraries or other objects, the best one first."""
 _OPTIONS = {"check": ("no-count-clipped",), "groups": ("expected",), "approve": ("yes",)}
 _VALUES = {
     ("missing", "column"): "skip",
@@ -66,7 +66,7 @@ def unknown_argument(call: str, name: str, known: Sequence[str]) -> str:
 
 
 def unknown_option(name: str, known: Sequence[str]) -> str:
-    """The error message for an option that a command does not have; options without their dashes."""
+    """The error message for an option that a command does not have; names are without dashes."""
     replacements = _OPTIONS.get(name, _ARGUMENTS.get(name.replace("-", "_"), ()))
     typed = [replacement.replace("_", "-") for replacement in replacements]
     near = next((replacement for replacement in typed if replacement in known), None) or nearest(name, known)
@@ -74,28 +74,28 @@ def unknown_option(name: str, known: Sequence[str]) -> str:
 
 
 def suggest_value(argument: str, value: str, allowed: Sequence[str]) -> str:
-    """A sentence for a value that is not allowed, or nothing."""
+    """A hint for a value that is not allowed; empty if no allowed value is similar."""
     replacement = _VALUES.get((argument.removeprefix("--"), value))
     near = replacement if replacement in allowed else nearest(value, allowed)
     return f" Did you mean {near!r}?" if near else ""
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:
-    """The known name that is closest in spelling; a name that begins like this one comes first."""
+    """The known name with the closest spelling; names with the same beginning come first."""
     starts = [other for other in known if len(name) > 2 and other.startswith(name)]
     return next(iter(starts or get_close_matches(name, known, 1)), None)
 
 
 def unknown_attribute(owner: str, name: str) -> AttributeError:
-    """The error for an attribute that was renamed, or that never was."""
+    """The error for an attribute that was renamed or does not exist."""
     replacement = _ATTRIBUTES.get(name)
     return AttributeError(f"{owner} has no attribute {name!r}." + (f" Use {replacement}." if replacement else ""))
 
 
 class NamesOfToday:
-    """Base of results: an attribute that was renamed says its new name."""
+    """Base of results: the error for an old attribute names the new one."""
 
-    if not TYPE_CHECKING:  # a type checker would take every attribute for known
+    if not TYPE_CHECKING:  # With it, a type checker would accept every attribute.
 
         def __getattr__(self, name: str) -> Any:
             raise unknown_attribute(f"{type(self).__name__!r} object", name)

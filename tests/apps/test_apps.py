@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import ellipsum as es
-from ellipsum.apps.cli.wording import name_options
+from ellipsum.apps.cli.options import name_options
 
 APPS = Path(es.__file__).parent / "apps"
 NOT_THEIRS = {"kernels", "row_maps", "numerics", "regions", "friendly", "projection"}

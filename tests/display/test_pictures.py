@@ -7,7 +7,7 @@ import pytest
 from legible import boxes, check_legible
 
 import ellipsum as es
-from ellipsum.apps.audit.picture import audit_plot
+from ellipsum.apps.audit.bounds import audit_plot
 from ellipsum.display.plots import drawing, strips
 from ellipsum.display.plots.drawing import inches, label, ticks
 from ellipsum.releases.pictures import MOST_ROWS

@@ -60,6 +60,7 @@ def test_scalars_spread_over_columns_and_names_give_the_width():
         (lambda: Normal(0, cov=[[1, 2]]), "square"),
         (lambda: Normal(0, std=1, center_error=-1), "center_error"),
         (lambda: Unknown(0), "magnitude"),
+        (lambda: Unknown(1, metod=3), r"Unknown has no argument .metod.. Did you mean method\?"),
         (lambda: rows_from_dict({"kind": "sphere"}), "kind"),
         (lambda: rows_from_dict({"kind": "ball", "size": 3}), "fields"),
         (lambda: Ball(1, center=[1, 2]).resolve(3), "columns"),

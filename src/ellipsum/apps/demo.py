@@ -1,4 +1,4 @@
-"""`ellipsum demo`: one realistic table, two mechanisms, expected and measured errors.
+"""`ellipsum demo`: expected and measured errors of two mechanisms on a generated table.
 
 The true error is shown because the table is generated; on real data it may never be published.
 """
@@ -33,7 +33,7 @@ BOUNDS = {
 
 
 def generate_people(n: int, seed: int = 1) -> Floats:
-    """A table of n invented people: skewed incomes, correlated hours and age, a few outliers to clip."""
+    """A table of n invented people with skewed incomes, hours that depend on age, and a few outliers."""
     rng = np.random.default_rng(seed)
     age = np.clip(rng.gamma(9, 4.6, n), 16, 105)
     working = rng.random(n) < np.where(age < 67, 0.78, 0.12)
@@ -48,9 +48,9 @@ def generate_people(n: int, seed: int = 1) -> Floats:
 
 
 def run_demo(folder: Path, rows: int, advance: Callable[[str, float], None]) -> None:
-    """Release the mean by isotropic Gaussian noise and by default at one budget; print a table, draw a picture.
+    """Release the mean with isotropic Gaussian noise and with the defaults; print a table and draw a picture.
 
-    advance: called with the name of a stage and the share of it that is done.
+    advance: called with the name of a stage and its finished share.
     """
     n = whole("--rows", rows, 2)
     console = Console(highlight=False, markup=False)
@@ -63,13 +63,13 @@ def run_demo(folder: Path, rows: int, advance: Callable[[str, float], None]) -> 
     plans = make_plans(n)
     errors = {name: measure(mean_plan, data, truth, partial(advance, name)) for name, mean_plan in plans.items()}
     console.print(_table(plans, errors))
-    console.print(f"Errors are root mean squares over {REPEATS} releases, against the mean of the table itself.")
+    console.print(f"Errors are root mean squares over {REPEATS} releases, compared with the mean of the table.")
     console.print(_clamping(data, truth))
     _draw(folder, plans, errors, console)
 
 
 def make_plans(n: int) -> dict[str, Plan]:
-    """The two plans that are compared: the isotropic Gaussian mechanism, and the defaults of `es.mean`."""
+    """The two plans to compare: the isotropic Gaussian mechanism, and the defaults of `es.mean`."""
     terms: dict[str, Any] = {"n": n, "epsilon": EPSILON, "delta": DELTA}
     isotropic: Any = plan(
         "mean", Box(BOUNDS, shape="ball"), noise="gaussian", missing="none", count_clipped=False, **terms
@@ -79,13 +79,13 @@ def make_plans(n: int) -> dict[str, Plan]:
 
 
 def expected(mean_plan: Plan) -> Floats:
-    """The expected error of each column, which is known since n is."""
+    """The expected error of each column; it is known because n is."""
     assert mean_plan.expected_error is not None
     return mean_plan.expected_error
 
 
 def measure(mean_plan: Plan, data: Floats, truth: Floats, advance: Callable[[float], None]) -> Floats:
-    """Errors of REPEATS releases, a row each."""
+    """The errors of REPEATS releases, one row for each."""
     errors = []
     for done in range(REPEATS):
         advance(done / REPEATS)
@@ -95,14 +95,14 @@ def measure(mean_plan: Plan, data: Floats, truth: Floats, advance: Callable[[flo
 
 
 def _clamping(data: Floats, truth: Floats) -> str:
-    """What clamping adds to the measured errors, which expected errors of stated bounds leave out."""
+    """The effect of clamping, which is in the measured errors and not in the expected ones."""
     lower, upper = np.array(list(BOUNDS.values())).T
     clamped = np.clip(data, lower, upper)
     moved = clamped.mean(axis=0) - truth
     far = int(np.argmax(np.abs(moved) / (upper - lower)))
     return (
-        f"{int((clamped != data).sum())} values are outside their bounds and were clamped. That moves the mean of "
-        f"{list(BOUNDS)[far]} by {abs(moved[far]):.3g}, which expected errors do not include."
+        f"{int((clamped != data).sum())} values are outside their bounds and were clamped. This changes the mean of "
+        f"{list(BOUNDS)[far]} by {abs(moved[far]):.3g}, which the expected errors do not include."
     )
 
 
@@ -120,7 +120,7 @@ def _table(plans: dict[str, Plan], errors: dict[str, Floats]) -> Table:
 
 
 def brief(error: float) -> str:
-    """An error with two digits, or as a whole number."""
+    """An error with two digits, or a whole number from 10 on."""
     return f"{error:,.0f}" if error >= 10 else f"{error:.2g}"
 
 

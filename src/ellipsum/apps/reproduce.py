@@ -1,8 +1,9 @@
-"""`ellipsum reproduce`: the source report's evaluation again with exact quantiles, and what it lacked.
+"""`ellipsum reproduce`: the evaluation of the source report, repeated with exact quantiles and extended.
 
-Spreads follow Zipf's law, std_i proportional to i^-alpha. Figure 1 shows them; figure 2 the squared noise without
-a transformation over that with one, both clipping a row with probability 1/n; figure 3 the total error, clipping
-included, of the source's rule over that of the library's default, forecast and measured.
+Standard deviations follow Zipf's law: std_i is proportional to i^-alpha. Figure 1 shows them. Figure 2 shows the
+squared noise without a transformation divided by the squared noise with one; both clip a row with probability 1/n.
+Figure 3 shows the total error of the report's rule, clipping included, divided by the error of the library's default,
+expected and measured.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ def zipf_stds(alpha: float, d: int) -> Floats:
 
 
 def improvement(alpha: float, d: int, n: int) -> tuple[float, float]:
-    """Squared noise without transformation over that with one: closed form (lemma 4.1), then optimized (equation 25).
+    """Ratio of the squared noise without and with a transformation: closed form (lemma 4.1), optimized (equation 25).
 
-    The report's E_n = (2 C_n sigma_opt)^2 misses the factor d of d coordinates; it is in here.
+    The report's E_n = (2 C_n sigma_opt)^2 lacks the factor d, the number of coordinates, which is included here.
     """
     stds = zipf_stds(alpha, d)
     stds = stds[stds > THIN * stds[0]]
@@ -51,7 +52,7 @@ def improvement(alpha: float, d: int, n: int) -> tuple[float, float]:
 
 
 def totals(alpha: float, n: int, d: int = 100, seed: int = 0) -> dict[str, float]:
-    """Total squared error of a sum: source's rule against the default, forecast and measured on normal rows."""
+    """Total squared error of a sum under the report's rule and the default, expected and measured on normal rows."""
     stds = zipf_stds(alpha, d)
     exact = Normal(np.zeros(d), std=stds, center_error=0.0)
     rule = Normal(np.zeros(d), std=stds, center_error=0.0, shape="closed_form", clip="quantile")
@@ -81,7 +82,7 @@ def totals(alpha: float, n: int, d: int = 100, seed: int = 0) -> dict[str, float
 
 
 def reproduce(folder: Path, advance: Advance, quick: bool = False) -> list[Path]:
-    """Write the figures (PNG and SVG) and their numbers (CSV); returns the files."""
+    """Write the figures (PNG and SVG) and their numbers (CSV); return the paths."""
     from ..display.plots import studies
 
     make_folder(folder)

@@ -1,4 +1,4 @@
-"""How many rows of a person to count: a private histogram of how many rows people have."""
+"""A suggestion for `max_rows`: a private histogram of the number of rows per person."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..request.documentation import public
 from ..request.people import COUNTS
 from ..row_maps.grid import noise_units
 from ..row_maps.histograms import NormHistogram
-from ..session import Outline, Progress, Reading, Session, account_of
+from ..session import Outline, Progress, Session, read_options
 from ..sources import Selection
 from ..util import json_codec
 from ..util.atomic_files import Kept
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 _FORMAT = "ellipsum.rows-per-person/1"
 _OCTAVES = 24
 _MOST = tuple(2**k for k in range(_OCTAVES + 1))
-_SURE = 3.0  # Standard deviations. A class of people whose count may be noise alone is ignored.
-_CONTRAST = 0.1  # Assumed difference of the rows beyond the cap from the others, in units of the rows' radius.
+_SURE = 3.0  # Smaller counts, in standard deviations, may be noise alone and are ignored.
+_CONTRAST = 0.1  # Assumed difference between used rows and rows left out, relative to the radius of the rows.
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,9 +44,9 @@ class RowsPerPerson(Printed, Kept):
     Attributes
     ----------
     max_rows : int
-        The suggestion.
+        The suggested value.
     most : tuple of int
-        The largest number of rows of each line: 1, 2, 4, 8, ...; the last line has no end.
+        The largest number of rows in each line: 1, 2, 4, 8, ...; the last line has no upper limit.
     people : numpy.ndarray
         Noisy number of people in each line.
     std : float
@@ -88,7 +88,7 @@ class RowsPerPerson(Printed, Kept):
     @staticmethod
     def from_json(text: str) -> RowsPerPerson:
         with json_codec.Fields(
-            json_codec.parse(text), "rows per person have missing, unknown or wrong fields."
+            json_codec.parse(text), "Invalid file: the rows per person have missing, unknown or wrong fields."
         ) as fields:
             fields.check_format(_FORMAT, f"not rows per person of format {_FORMAT}.")
             result = RowsPerPerson(
@@ -166,7 +166,7 @@ def suggest_max_rows(
     spend = Budget.of(epsilon, delta, budget).as_typed()
     privacy = Privacy(spend.mu, 0.0, choice("neighbors", neighbors, NEIGHBORS), "person")
     people = People(privacy_id, COUNTS)
-    reading = Reading(rng, threads, progress, ledger_account=account_of(ledger, request_id))
+    reading = read_options(rng, threads, progress, ledger, request_id)
     with Session.open(data, Selection(columns), people, reading) as session:
         return session.run_or_load_stored(lambda: _counted(session, spend, privacy), RowsPerPerson.from_json)
 
@@ -183,19 +183,19 @@ def _counted(session: Session, spend: Budget, privacy: Privacy) -> RowsPerPerson
 
 
 def _std(privacy: Privacy) -> float:
-    """The noise of every line. A person is in one line, for any number of columns."""
+    """The standard deviation of the noise of each line. A person is in one line only."""
     return noise_units(_by_octave(1).body.sensitivity(privacy.neighbors), privacy.mu)
 
 
 def _by_octave(width: int) -> NormHistogram:
-    """One-hot of the number of rows, which is every column of a person's row."""
+    """The histogram of the numbers of rows; every column of a person's row holds that number."""
     scale = np.zeros(width)
     scale[0] = 1.0
     return NormHistogram(Ellipsoid(np.zeros(width), scale), np.nextafter(2.0 ** np.arange(_OCTAVES), np.inf))
 
 
 def _best(counts: Floats, std: float, mu: float) -> int:
-    """The cap 1, 2, 4, ... with the smallest expected error, in units of the rows' radius."""
+    """The `max_rows` among 1, 2, 4, ... with the smallest expected error."""
     people = np.where(counts > _SURE * std, counts, 0.0)
     if not people.any():
         return 1

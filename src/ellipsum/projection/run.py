@@ -26,7 +26,7 @@ from ..privacy.guarantee import NEIGHBORS, Privacy
 from ..request.documentation import public
 from ..request.people import ONE_ROW, People, parse_people, unit_of
 from ..rows import Normal, Rows, parse_bounds
-from ..session import Outline, Progress, Reading, Session, account_of
+from ..session import Outline, Progress, Session, read_options
 from ..sources import Selection, Source
 from ..sources.open import is_frame
 from ..sources.paths import check_apart
@@ -158,7 +158,7 @@ def project(
         raise UsageError("A projection is too large to be stored. Leave request_id out, and keep its file.")
     if approve is not None and not callable(approve):
         raise UsageError(f"approve must be a function of one forecast, got {type(approve).__name__}.")
-    reading = Reading(rng, progress=progress, ledger_account=account_of(ledger, None))
+    reading = read_options(rng, None, progress, ledger)
     with Session.open(data, Selection(columns, names=rows.columns), people, reading) as session:
         source, n = session.source, _count_for(rows, session.source)
         region = options.region(source.width, n)

@@ -1,1 +1,1 @@
-"""What a caller asks for, checked before any data is opened."""
+"""The request of a caller, checked before any data is opened."""

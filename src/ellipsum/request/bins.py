@@ -1,4 +1,4 @@
-"""Bins that rows are counted in: edges of numbers, or listed categories, for each column; always public."""
+"""Public bins of a histogram: edges of numbers, or listed categories, for each column."""
 
 from __future__ import annotations
 
@@ -12,26 +12,25 @@ import numpy as np
 from ..errors import Floats, UsageError, floats, listing, named
 from ..rows import Rows
 from ..util import json_codec
-from .groups import CELL, Listed, Value, listed
+from .groups import CELL, PLACE, Listed, Value, listed
 
 _WRONG = "Invalid plan file: the bins have missing, unknown or wrong fields. Create a new plan with es.plan."
-_PLACE = json_codec.any_of(json_codec.text, json_codec.integer(0, 1 << 53))
 _EDGE = json_codec.optional(json_codec.number)
-"""None stands for an end that is open."""
+"""None is an open end."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Bins(Rows):
-    """What is counted of each column: how many values lie in each bin, or are one of the listed categories.
+    """The bins and categories in which the values of each column are counted.
 
     Bins({"age": [0, 18, 65, inf]}, {"city": ["Bern", "Ulm"]}). As in numpy.histogram a bin holds its lower edge and not
     its upper one; the last bin holds both. The outermost edges may be infinite. One list alone, instead of
-    a dict, is for data of one column. Edges and categories must be public knowledge, never read off the data.
+    a dict, is for data of one column. Edges and categories must be public knowledge, never computed from the data.
     """
 
     kind: ClassVar[str] = "bins"
     places: tuple[str | int, ...] | None
-    """The columns by name or place, those of edges first; None where there is only one."""
+    """Names or positions of the columns, those with edges first; None for a single list."""
     edges: tuple[Floats, ...]
     categories: tuple[Listed, ...]
 
@@ -60,7 +59,7 @@ class Bins(Rows):
 
     @property
     def sizes(self) -> list[int]:
-        """Bins of each column, its categories among them."""
+        """The number of bins or categories of each column."""
         return [edges.size - 1 for edges in self.edges] + [cells.size for cells in self.categories]
 
     def resolve(self, d: int) -> Bins:
@@ -68,7 +67,7 @@ class Bins(Rows):
         return self
 
     def labels(self, j: int) -> list[Value]:
-        """What the bins of a column are called: "[0, 18)", or the category itself."""
+        """The names of the bins of a column: "[0, 18)", or the category itself."""
         if j >= len(self.edges):
             return list(self.categories[j - len(self.edges)].columns[0])
         edges = self.edges[j].tolist()
@@ -88,7 +87,7 @@ class Bins(Rows):
         """Inverse of `to_dict`."""
         with json_codec.Fields(saved, _WRONG) as fields:
             fields.take("kind", json_codec.word(Bins.kind))
-            places = fields.take("places", json_codec.list_of(json_codec.optional(_PLACE)))
+            places = fields.take("places", json_codec.list_of(json_codec.optional(PLACE)))
             edges = fields.take("edges", json_codec.list_of(json_codec.list_of(_EDGE)))
             cells = fields.take("categories", json_codec.list_of(json_codec.list_of(CELL)))
         if len(places) != len(edges) + len(cells) or len(set(places)) < len(places):
@@ -116,7 +115,7 @@ def bins_of_columns(bins: Any, categories: Any, columns: Any) -> Bins:
 
 
 def _by_place(word: str, given: Any) -> dict[Any, Any]:
-    """What is given for each column; under None where there is one list alone."""
+    """The list of each column; a single list is under None."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -143,6 +142,6 @@ def _check_categories(place: Any, cells: Any) -> Listed:
 
 
 def _open_ends(edges: Sequence[float | None]) -> list[float]:
-    """Edges of a file, where open ends are left out."""
+    """Edges from a file, which has None for open ends."""
     ends = [-math.inf] + [math.nan] * (len(edges) - 2) + [math.inf]
     return [end if edge is None else edge for edge, end in zip(edges, ends, strict=False)]

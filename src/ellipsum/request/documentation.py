@@ -1,4 +1,4 @@
-"""The documentation of arguments that public calls share, and the error for an argument that a call does not have."""
+"""The documentation of arguments that public calls share; unknown arguments are refused with the nearest name."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from ..errors import UsageError
-from ..suggestions import unknown_argument
-from .options import OWN
+from ..errors import refuse_unknown
+from .request import OWN
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 LEDGER = "ELLIPSUM_LEDGER"
@@ -22,7 +21,6 @@ _WIDTH = 116
 _SECTIONS = ("Parameters", "Returns", "Raises", "Warns", "See Also", "Notes", "References", "Examples")
 _HEADING = re.compile(rf"^({'|'.join(_SECTIONS)})\n-+\n", re.MULTILINE)  # of numpydoc
 _ENTRY = re.compile(r"^\**(\w+)(?: : .*)?\n(?:(?: +.*)?\n)*", re.MULTILINE)
-_SHORT_ENTRY = re.compile(r"^(\w+): (.*(?:\n +\S.*)*)(?:\n|\Z)", re.MULTILINE)  # "name: text", without a type
 
 PARAMETERS = {
     "data": (
@@ -36,18 +34,9 @@ PARAMETERS = {
         "What is publicly known about the values, for example a dict with (lower, upper) for each column. It must "
         "not be computed from the data.",
     ),
-    "epsilon": (
-        "float",
-        "Privacy-loss parameter, together with `delta`. There is no default.",
-    ),
-    "delta": (
-        "float",
-        "Privacy-loss parameter; 0 asks for pure differential privacy. There is no default.",
-    ),
-    "budget": (
-        "Budget",
-        "Replaces `epsilon` and `delta`: `Budget(mu=)` or `Budget(rho=)`.",
-    ),
+    "epsilon": ("float", "Privacy-loss parameter, together with `delta`. There is no default."),
+    "delta": ("float", "Privacy-loss parameter; 0 asks for pure differential privacy. There is no default."),
+    "budget": ("Budget", "Replaces `epsilon` and `delta`: `Budget(mu=)` or `Budget(rho=)`."),
     "neighbors": (
         '{"replace", "add_remove"}',
         'Neighboring relation: "replace" (bounded DP, n is public) or "add_remove" (unbounded DP, n is private).',
@@ -88,10 +77,7 @@ PARAMETERS = {
         '(default for named columns). "equal": in the data\'s units (default for arrays). Or one weight per '
         "column.",
     ),
-    "count_clipped": (
-        "bool",
-        "Also count clipped values, so that intervals and warnings account for them.",
-    ),
+    "count_clipped": ("bool", "Also count clipped values, so that intervals and warnings account for them."),
     "ledger": (
         "DatasetAccount",
         'Account that is charged before any value is read: `Ledger("budget.db").dataset("survey", analyst="ana")`.',
@@ -106,14 +92,8 @@ PARAMETERS = {
         "Replaces the operating system's entropy in tests. Such a release is not differentially private: `secure` "
         "is False.",
     ),
-    "threads": (
-        "int",
-        "Number of threads. By default all cores.",
-    ),
-    "progress": (
-        "callable",
-        "Called with the fraction of the work that is done.",
-    ),
+    "threads": ("int", "Number of threads. By default all cores."),
+    "progress": ("callable", "Called with the fraction of the work that is done."),
     "covariance": (
         "bool",
         "Also release covariances and correlations, for up to 1.42 times the noise of everything. Rows must be "
@@ -123,10 +103,7 @@ PARAMETERS = {
         "list of float",
         "Probabilities of the quantiles in a description. They get half of the budget. None or () leaves them out.",
     ),
-    "q": (
-        "float or list of float",
-        "Probabilities between 0 and 1.",
-    ),
+    "q": ("float or list of float", "Probabilities between 0 and 1."),
     "approve": (
         "callable",
         "Called with the plan before any value is read. An exception that it raises ends the call.",
@@ -150,23 +127,19 @@ def public(call: Call) -> Call:
 
     @wraps(call)
     def checked(*arguments: Any, **keywords: Any) -> Any:
-        for name in keywords if "own" in parameters or not takes_more else ():
-            if name not in known:
-                raise UsageError(unknown_argument(call.__name__, name, known))
-        with np.errstate(all="ignore"):  # the caller's settings for arithmetic are not for this library
+        if "own" in parameters or not takes_more:
+            refuse_unknown(call.__name__, keywords, known)
+        with np.errstate(all="ignore"):  # A caller who turned warnings into errors would see private values in them.
             return call(*arguments, **keywords)
 
     return cast(Call, checked)
 
 
 def _complete(text: str, parameters: Mapping[str, inspect.Parameter]) -> str:
-    """The docstring with a section for all parameters, in their order, and with the errors that calls share."""
+    """Add the parameters that the docstring leaves out, in order, and the errors that all calls share."""
     parts = _HEADING.split(text)
     sections = dict(zip(parts[1::2], (f"{part.strip()}\n" for part in parts[2::2]), strict=True))
-    short = {name: meaning for name, meaning in _SHORT_ENTRY.findall(parts[0]) if name in parameters}
-    summary = _SHORT_ENTRY.sub(lambda entry: "" if entry[1] in short else entry[0], parts[0]).strip()
     entries = {entry[1]: entry[0].rstrip() for entry in _ENTRY.finditer(sections.get("Parameters", ""))}
-    entries |= {name: _entry(name, parameters[name], "", meaning) for name, meaning in short.items()}
     for name, (kind, meaning) in PARAMETERS.items():
         if name in parameters:
             entries.setdefault(name, _entry(name, parameters[name], kind, meaning))
@@ -175,17 +148,17 @@ def _complete(text: str, parameters: Mapping[str, inspect.Parameter]) -> str:
         sections.setdefault("Raises", _describe_entries(_RAISES))
         sections.setdefault("Warns", _describe_entries(_WARNS))
     filled = [f"{name}\n{'-' * len(name)}\n{sections[name].rstrip()}" for name in _SECTIONS if sections.get(name)]
-    return "\n\n".join([summary, *filled]) + "\n"
+    return "\n\n".join([parts[0].strip(), *filled]) + "\n"
 
 
 def _entry(name: str, parameter: inspect.Parameter, kind: str, meaning: str) -> str:
-    """One parameter, as numpydoc has it."""
+    """One parameter in the format of numpydoc."""
     default = parameter.default
     if default is None and name not in ("epsilon", "delta"):
-        kind = f"{kind}, optional" if kind else "optional"
+        kind = f"{kind}, optional"
     elif default not in (None, inspect.Parameter.empty):
-        kind = f"{kind}, default {default!r}" if kind else f"default {default!r}"
-    return f"{name} : {kind}\n{_indent(meaning)}" if kind else f"{name}\n{_indent(meaning)}"
+        kind = f"{kind}, default {default!r}"
+    return f"{name} : {kind}\n{_indent(meaning)}"
 
 
 def _describe_entries(entries: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Public groups, as a caller lists them: checked before any data is opened, compared with cells by their type."""
+"""Groups of rows: grouping columns, and public groups in the caller's list."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST = 1 << 30
 _MOST_OF_ONE = 1 << 20
 _BY = "by must name columns of the data, or be arrays with one entry for each row."
 _WRONG_FIELDS = "Invalid plan file: the groups have missing, unknown or wrong fields. Create a new plan."
-_PLACE = json_codec.any_of(json_codec.text, json_codec.integer(0, MOST_WHOLE))
+PLACE = json_codec.any_of(json_codec.text, json_codec.integer(0, MOST_WHOLE))
 CELL = json_codec.optional(
     json_codec.any_of(json_codec.flag, json_codec.integer(-(1 << 63), 1 << 64), json_codec.number, json_codec.text)
 )
@@ -37,7 +37,7 @@ _WRONG = (
 
 @dataclass(frozen=True)
 class Listed(ValueEquality):
-    """Public groups: for each column of `by`, the cell of every group; None is a missing cell."""
+    """Public groups: for each column of `by`, the value of every group; None is a missing value."""
 
     columns: tuple[tuple[Value, ...], ...]
 
@@ -55,11 +55,11 @@ class Listed(ValueEquality):
 @checks_keywords
 @dataclass(frozen=True, init=False)
 class Groups(ValueEquality):
-    """Groups of rows: the column or columns that name a row's group.
+    """Groups of rows: the grouping columns, and the groups where they are public.
 
     Groups("sex", keys=["f", "m"]) lists public groups, all of which are released. Without keys, groups are selected
     privately, and `expected` is a public guess of their number for the forecast. max_per_person: with privacy_id, the
-    most groups of a person that count, one row in each.
+    largest number of groups of a person that are used; a person has one row in each.
     """
 
     by: tuple[str | int, ...]
@@ -67,7 +67,7 @@ class Groups(ValueEquality):
     max_per_person: int
     expected: int | None
     labels: tuple[Any, ...] = field(compare=False)
-    """Arrays that replace columns of the data."""
+    """The caller's arrays, where `by` names no columns."""
 
     def __init__(self, by: Any, keys: Any = None, max_per_person: int = 1, expected: int | None = None) -> None:
         names, labels = _parse_by(by)
@@ -79,11 +79,11 @@ class Groups(ValueEquality):
 
     @property
     def size(self) -> int | None:
-        """The number of groups: of those listed, or as expected."""
+        """The number of listed groups, or the expected number."""
         return self.expected if self.keys is None else self.keys.size
 
     def without_labels(self) -> Groups:
-        """The same groups without the caller's arrays: a plan holds no cells."""
+        """The same groups without the caller's arrays, since a plan holds no data."""
         return self.named(self.by)
 
     def named(self, by: Any) -> Groups:
@@ -103,7 +103,7 @@ class Groups(ValueEquality):
     def from_dict(saved: object) -> Groups:
         """Inverse of `to_dict`."""
         with json_codec.Fields(saved, _WRONG_FIELDS) as fields:
-            by = fields.take("by", json_codec.list_of(_PLACE))
+            by = fields.take("by", json_codec.list_of(PLACE))
             keys = fields.maybe("keys", json_codec.list_of(json_codec.list_of(CELL)))
             most = fields.take("max_per_person", json_codec.integer(1, MOST_WHOLE))
             expected = fields.maybe("expected", json_codec.integer(1, MOST_WHOLE))
@@ -118,7 +118,7 @@ def parse_groups(by: Any) -> Groups | None:
 
 
 def _parse_by(by: Any) -> tuple[tuple[str | int, ...], tuple[Any, ...]]:
-    """Names or places of columns, or names for arrays with a cell for each row and these arrays."""
+    """Names or positions of columns; or names for the caller's arrays, and these arrays."""
     given = list(by) if isinstance(by, (list, tuple)) else [by]
     if not given:
         raise UsageError("by is empty. Name one column, or several.")
@@ -137,7 +137,7 @@ def _is_place(name: Any) -> bool:
 
 
 def _name(array: Any, place: int, many: int) -> str:
-    """A series has a name of its own."""
+    """The name of a grouping array: a series has its own."""
     name = getattr(array, "name", None)
     return name if isinstance(name, str) and name else ("key" if many == 1 else f"key{place + 1}")
 
@@ -189,12 +189,12 @@ def _of_frame(keys: Any, by: Sequence[str | int]) -> Listed:
 
 
 def _of_numpy(values: Any) -> Any:
-    """Python's values of an array or of a cell; times as fine as Python has them."""
+    """The Python values of an array or a cell; Python has no times finer than microseconds."""
     return (values.astype("datetime64[us]") if values.dtype == "datetime64[ns]" else values).tolist()
 
 
 def _plain(cell: Any) -> Value:
-    """A listed cell as JSON has it: dates and times by their ISO texts."""
+    """A listed value as JSON has it; dates and times become ISO texts."""
     if cell is None or isinstance(cell, (bool, int)):
         return cell
     if isinstance(cell, np.generic):
@@ -204,7 +204,7 @@ def _plain(cell: Any) -> Value:
             raise UsageError("keys holds an infinity, which names no group.")
         return None if math.isnan(cell) else cell
     if isinstance(cell, date):
-        return spelled_date(cell) if cell == cell else None  # pandas has a missing time
+        return spelled_date(cell) if cell == cell else None  # The missing time of pandas differs from itself.
     key = text(cell)
     if key is None:
         raise UsageError(f"keys holds a value of type {type(cell).__name__}, which names no group.")
@@ -212,12 +212,12 @@ def _plain(cell: Any) -> Value:
 
 
 def _typed_key(key: tuple[Value, ...]) -> tuple[Any, ...]:
-    """True and 1 are two cells, as are 1 and '1'."""
+    """A key that distinguishes True from 1."""
     return tuple((type(cell) is bool, cell) for cell in key)
 
 
 def spelled_date(moment: date) -> str:
-    """A date or time as ISO has it; in UTC where its zone was no whole minutes off, which Arrow does not read."""
+    """A date or time as ISO text, in UTC if its zone is no whole number of minutes from UTC: Arrow cannot read that."""
     offset = moment.utcoffset() if isinstance(moment, datetime) else None
     if offset is not None and offset % timedelta(minutes=1):
         moment = moment.astimezone(UTC)  # type: ignore[attr-defined]
@@ -225,10 +225,10 @@ def spelled_date(moment: date) -> str:
 
 
 def text(value: Any) -> str | None:
-    """What a value is called where it names a group: equal numbers alike; None for what names nothing [G6]."""
+    """The text of a value that names a group, the same for equal numbers; None for other values [G6]."""
     try:
         return _text(value)
-    except Exception:  # nothing that can be compared
+    except Exception:  # A value that cannot be compared or converted names no group.
         return None
 
 

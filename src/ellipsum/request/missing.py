@@ -1,4 +1,4 @@
-"""The arguments `missing` and `count_clipped`: which auxiliary counts stand beside the values of a region."""
+"""The arguments `missing` and `count_clipped`, and the auxiliary counts beside the values of a region."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Floats, UsageError, floats, vector
-from ..numerics.wide_integers import Ints, squares_of, sum_of
+from ..numerics.wide_integers import squares_of, sum_of
 from ..regions.ellipsoid import Clip, Ellipsoid
 from ..row_maps.auxiliary_counts import OCTAVES, AuxiliaryCounts, free_units, whole_shares
 from ..row_maps.grid import clamp_limits
@@ -27,31 +27,30 @@ _RULES = {"skip": "column", "drop_row": "row", "none": "center"}
 _NONE = np.empty(0, np.int64)
 _FEWEST_OCTAVES = 2
 _FIRM_WEIGHT = 0.2  # Weight of a row outside a given ball: one percent more noise.
-_COLUMNS_AT_ONCE = 1 << 14  # whose squares stay in the cache
+_COLUMNS_AT_ONCE = 1 << 14  # The squares of this number of columns fit the cache.
 _CLAMPED_WEIGHT = 0.5
-"""Of a row with a clamped cell, in units of half of how far values move: at epsilon = 1, delta = 1e-6 Gaussian noise
-hides 95 such rows, and is 3.1% larger; where cells of several columns are counted too, 6.1% [S9]."""
+"""Weight of a row with a clamped value, relative to half the sensitivity of the values. At epsilon = 1 and
+delta = 1e-6, 95 such rows go unnoticed; Gaussian noise is 3.1% larger, or 6.1% with counts of several columns [S9]."""
 
 
 @dataclass(frozen=True)
 class MissingValues:
-    """The arguments of a call: `missing` (None: what is usual for the rows), `check`, and which columns can have gaps.
-
-    check: None counts what is clipped where that costs no noise.
-    gaps: None where no source was asked, and every column may have missing entries.
-    """
+    """The arguments `missing` and `count_clipped` of a call, and which columns can have missing values."""
 
     missing: Missing = None
+    """None means the default of the rows."""
     check: bool | None = True
+    """Whether clipped rows are counted; None counts them where that costs no noise."""
     gaps: tuple[bool, ...] | None = None
+    """For each column, whether a value can be missing; None where every value can be."""
     counts_left_out: bool = True
-    """Whether rows that are left out are counted; in groups they belong to none."""
+    """Whether rows that are left out are counted. In groups they are not, as they belong to no group."""
 
     def __post_init__(self) -> None:
         parse_missing(self.missing)
 
     def rule(self, rows: Rows, d: int) -> tuple[str, Floats | None]:
-        """The rule, and what is filled in."""
+        """The rule, and the values that are filled in."""
         missing = rows.usual_missing if self.missing is None else self.missing
         if not isinstance(missing, str):
             numbers = _numbers(missing)
@@ -67,7 +66,7 @@ class MissingValues:
         return not rows.firm if self.check is None else bool(self.check)
 
     def can_miss(self, d: int) -> NDArray[np.bool_]:
-        """For each column, whether an entry can be missing by its type."""
+        """For each column, whether its type allows missing values."""
         if self.gaps is None or False not in self.gaps:
             return np.ones(d, bool)
         return np.array(self.gaps, bool)
@@ -101,77 +100,110 @@ def lay_auxiliary_counts(
     bits: int,
     few: bool = False,
 ) -> AuxiliaryCounts:
-    """What rows of this kind carry beside their values, at units that cost as little as can be [S9][S10].
+    """Choose the counts beside the values, and their units, which cost as little noise as possible [S9][S10].
 
-    few: every coordinate makes the noise of all larger, so few tell apart what lies outside.
+    few: use few coordinates for rows outside the region, because each coordinate increases the noise of all others.
     """
-    rule, fill = missing_values.rule(rows, region.ellipsoid.center.size)
-    missing_values = replace(missing_values, check=missing_values.counts(rows))
-    if rows.clamps:
-        counts = (
-            _clamped_counts(clamp_limits(rows, region.ellipsoid, bits), neighbors, few) if missing_values.check else ()
-        )
-        return replace(
-            _lay_clamped_counts(rows, region, rule, fill, statistic, neighbors, missing_values, bits), **dict(counts)
-        )
-    weights = column_weights(rows, region.ellipsoid)
-    octaves = few_octaves(len(weights)) if few else OCTAVES
-    return clipped_auxiliary_counts(weights, region, rule, fill, statistic, neighbors, missing_values, bits, octaves)
+    layout = _Layout(rows, region, statistic, neighbors, missing_values, bits)
+    if not rows.clamps:
+        return layout.count_clipped_rows(few)
+    counts = layout.count_missing()
+    return replace(counts, **layout.clamped_units(few)) if missing_values.counts(rows) else counts
 
 
 def few_octaves(d: int) -> int:
-    """Octaves of rows outside that are told apart where every coordinate costs: few beside few columns."""
+    """The number of distance bins outside the region where every coordinate costs noise: few for few columns."""
     return min(OCTAVES, max(_FEWEST_OCTAVES, d // 4))
 
 
-def _clamped_counts(limits: Ints, neighbors: str, few: bool) -> dict[str, Any]:
-    """[S9] Units of rows with a clamped cell, and of such cells: all of a row's together weigh as much as the row."""
-    parts = (limits[first : first + _COLUMNS_AT_ONCE] for first in range(0, limits.size, _COLUMNS_AT_ONCE))
-    units = (
-        _CLAMPED_WEIGHT
-        * math.sqrt(sum(sum_of(squares_of([part])) for part in parts))
-        * (1.0 if neighbors == "replace" else 0.5)
-    )
-    live = limits > 0
-    columns = int(np.count_nonzero(live))
-    cells = _NONE if few or columns < 2 else np.where(live, round(units / math.sqrt(columns)), 0).astype(np.int64)
-    return {"outside": cells, "outside_rows": round(units)}
+@dataclass(frozen=True)
+class _Layout:
+    """Everything that the counts beside the values of a region depend on."""
 
+    rows: Rows
+    region: Clip
+    statistic: str
+    neighbors: str
+    missing_values: MissingValues
+    bits: int
 
-def clipped_auxiliary_counts(
-    weights: Floats,
-    region: Clip,
-    rule: str,
-    fill: Floats | None,
-    statistic: str,
-    neighbors: str,
-    missing_values: MissingValues,
-    bits: int,
-    octaves: int = OCTAVES,
-) -> AuxiliaryCounts:
-    """[S10] Lay the counts for rows that are clipped by norm; weights: each column's part of the norm."""
-    factor = 2 if neighbors == "replace" else 1
-    pull = region.pull
-    outside = _NONE
-    if missing_values.check:
-        outside = free_units(_FIRM_WEIGHT**2 if pull == 1 else factor * (1 - pull**2), bits)
-    weight = float(outside[0] / 2.0**bits) ** 2 if outside.size else 0.0
-    center = region.ellipsoid.center
-    absences = _NONE
-    shares = None
-    if rule == "row":
-        free = 4 - max(1.0, pull**2 + weight) if neighbors == "replace" else 1.0
-        absences = free_units(free, bits) if missing_values.counts_left_out else np.zeros(1, np.int64)
-    elif rule == "column":
-        counted = missing_values.can_miss(center.size) & (center != 0 if statistic == "sum" else True)  # 0 moves no sum
-        if counted.any():
-            shares = whole_shares(weights, counted)
-            absences = free_units(factor * pull**2 * shares, bits)
-        else:
-            rule = "center"  # a sum about zero: an absent cell adds nothing, and need not be counted
-    return AuxiliaryCounts(
-        rule, fill, absences, shares, outside, octaves if outside.size else 0, pull if outside.size else 1.0
-    )
+    @property
+    def d(self) -> int:
+        return self.region.ellipsoid.center.size
+
+    def clamped_units(self, few: bool) -> dict[str, Any]:
+        """[S9] Units of a row with clamped values, and of these values: together they weigh as much as the row."""
+        limits = clamp_limits(self.rows, self.region.ellipsoid, self.bits)
+        parts = (limits[first : first + _COLUMNS_AT_ONCE] for first in range(0, limits.size, _COLUMNS_AT_ONCE))
+        units = (
+            _CLAMPED_WEIGHT
+            * math.sqrt(sum(sum_of(squares_of([part])) for part in parts))
+            * (1.0 if self.neighbors == "replace" else 0.5)
+        )
+        is_counted = limits > 0
+        columns = int(np.count_nonzero(is_counted))
+        values = (
+            _NONE if few or columns < 2 else np.where(is_counted, round(units / math.sqrt(columns)), 0).astype(np.int64)
+        )
+        return {"outside": values, "outside_rows": round(units)}
+
+    def count_clipped_rows(self, few: bool) -> AuxiliaryCounts:
+        """[S10] Lay the counts for rows that are clipped by norm."""
+        rule, fill = self.missing_values.rule(self.rows, self.d)
+        weights = column_weights(self.rows, self.region.ellipsoid)
+        factor, pull = 2 if self.neighbors == "replace" else 1, self.region.pull
+        outside = _NONE
+        if self.missing_values.counts(self.rows):
+            outside = free_units(_FIRM_WEIGHT**2 if pull == 1 else factor * (1 - pull**2), self.bits)
+        weight = float(outside[0] / 2.0**self.bits) ** 2 if outside.size else 0.0
+        absences, shares = _NONE, None
+        if rule == "row":
+            free = 4 - max(1.0, pull**2 + weight) if self.neighbors == "replace" else 1.0
+            absences = free_units(free, self.bits) if self.missing_values.counts_left_out else np.zeros(1, np.int64)
+        elif rule == "column":
+            # A missing value in a column centered at 0 does not change a sum, so it is not counted.
+            counted = self.missing_values.can_miss(self.d)
+            counted = counted & (self.region.ellipsoid.center != 0 if self.statistic == "sum" else True)
+            if counted.any():
+                shares = whole_shares(weights, counted)
+                absences = free_units(factor * pull**2 * shares, self.bits)
+            else:
+                rule = "center"
+        octaves = few_octaves(self.d) if few else OCTAVES
+        if not outside.size:
+            octaves, pull = 0, 1.0
+        return AuxiliaryCounts(rule, fill, absences, shares, outside, octaves, pull)
+
+    def count_missing(self) -> AuxiliaryCounts:
+        """[S9] Lay the counts for values that are clamped to their own bounds."""
+        rule, fill = self.missing_values.rule(self.rows, self.d)
+        limits = clamp_limits(self.rows, self.region.ellipsoid, self.bits)
+        free = 3.0 if self.neighbors == "replace" else 1.0
+        if rule == "row":
+            unit = np.maximum(1, free_units(free * sum_of(squares_of([limits])), 0))
+            return AuxiliaryCounts(rule, None, unit if self.missing_values.counts_left_out else 0 * unit)
+        lower, upper = self.rows.bounds()
+        if fill is not None and ((fill < lower) | (fill > upper)).any():
+            raise UsageError(
+                "missing must be a number within the bounds of its column. Pass another number, or wider bounds."
+            )
+        if rule != "column":
+            return AuxiliaryCounts(rule, fill)
+        center, half = self.region.ellipsoid.center, (upper - lower) / 2
+        can_miss = self.missing_values.can_miss(self.d)
+        if self.statistic != "sum":
+            units = np.where(can_miss, free_units(free * limits.astype(float) ** 2, 0), 0)
+            return AuxiliaryCounts(rule, None, units)
+        # A missing value adds nothing to a sum: where 0 is within the bounds, it is filled in and needs no count.
+        zero = (lower <= 0) & (upper >= 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lever = np.where(half > 0, np.abs(center) / half, 1.0)
+        square = np.maximum(free, lever) * limits.astype(float) ** 2
+        square = np.where(half > 0, square, (0.25 * 2.0**self.bits) ** 2 / self.d)
+        counted = can_miss & ~zero
+        if not counted.any():
+            return AuxiliaryCounts("fill", np.broadcast_to(0.0, self.d))
+        return AuxiliaryCounts(rule, np.where(counted, center, 0.0), np.where(counted, free_units(square, 0), 0))
 
 
 def column_weights(rows: Rows, ellipsoid: Ellipsoid) -> Floats:
@@ -182,44 +214,3 @@ def column_weights(rows: Rows, ellipsoid: Ellipsoid) -> Floats:
     with np.errstate(over="ignore", under="ignore"):  # products first: squares may leave the range of doubles
         weights = (ellipsoid.scale * spread) ** 2 if matrix is None else ((matrix * spread) ** 2).sum(axis=0)
     return weights if np.isfinite(weights).all() and weights.any() else np.ones(ellipsoid.center.size)
-
-
-def _lay_clamped_counts(
-    rows: Rows,
-    region: Clip,
-    rule: str,
-    fill: Floats | None,
-    statistic: str,
-    neighbors: str,
-    missing_values: MissingValues,
-    bits: int,
-) -> AuxiliaryCounts:
-    """[S9] Lay the counts for values that are clamped to their own bounds."""
-    limits = clamp_limits(rows, region.ellipsoid, bits)
-    free = 3.0 if neighbors == "replace" else 1.0
-    if rule == "row":
-        unit = np.maximum(1, free_units(free * sum_of(squares_of([limits])), 0))
-        return AuxiliaryCounts(rule, None, unit if missing_values.counts_left_out else 0 * unit)
-    lower, upper = rows.bounds()
-    if fill is not None and ((fill < lower) | (fill > upper)).any():
-        raise UsageError(
-            "missing must be a number within the bounds of its column. Pass another number, or wider bounds."
-        )
-    if rule != "column":
-        return AuxiliaryCounts(rule, fill)
-    center, half = region.ellipsoid.center, (upper - lower) / 2
-    can_miss = missing_values.can_miss(center.size)
-    if statistic != "sum":
-        units = np.where(can_miss, free_units(free * limits.astype(float) ** 2, 0), 0)
-        return AuxiliaryCounts(rule, None, units)
-    # An absent cell adds nothing to a sum: where 0 is within the bounds it can be filled in, and needs no count.
-    zero = (lower <= 0) & (upper >= 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lever = np.where(half > 0, np.abs(center) / half, 1.0)
-    square = np.maximum(free, lever) * limits.astype(float) ** 2
-    square = np.where(half > 0, square, (0.25 * 2.0**bits) ** 2 / center.size)
-    counted = can_miss & ~zero
-    units = np.where(counted, free_units(square, 0), 0)
-    if not counted.any():
-        return AuxiliaryCounts("fill", np.broadcast_to(0.0, center.size))
-    return AuxiliaryCounts(rule, np.where(counted, center, 0.0), units)

@@ -1,4 +1,4 @@
-"""People with many rows: the person that a row belongs to, and what becomes of the rows of one person."""
+"""People with several rows: the column that identifies them, and how the rows of a person are combined."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..util import json_codec
 
 WAYS = ("mean", "sum", "rows")
 COUNTS = "count"
-"""Internal way: a person's row is the number of their rows."""
+"""Internal way: the row of a person is the number of their rows."""
 ONE_ROW = ("mean", "sum")
 _IDENTITY = json_codec.any_of(json_codec.text, json_codec.integer(-MOST_WHOLE, MOST_WHOLE))
 _CAPPED = {"sum": "are added up", "rows": "are used"}
@@ -21,10 +21,10 @@ _CAPPED = {"sum": "are added up", "rows": "are used"}
 @checks_keywords
 @dataclass(frozen=True)
 class People:
-    """The column that names the person a row belongs to, and what becomes of the rows of one person.
+    """The column that identifies people, and how the rows of a person are combined.
 
-    per_person: "mean" or "sum" make one row of them; "rows" leaves them as they are, and a statistic is over rows.
-    max_rows: the most rows of a person that count (sum and rows need it).
+    per_person: "mean" and "sum" combine the rows of a person to one row; with "rows" a statistic is over single rows.
+    max_rows: the largest number of rows of a person that are used ("sum" and "rows" need it).
     """
 
     privacy_id: str | int
@@ -39,12 +39,12 @@ class People:
 
     @property
     def rows_each(self) -> int | None:
-        """The most rows of a person that enter a statistic of rows; None where a person is one row."""
+        """The largest number of rows of a person in a statistic of rows; None where a person has one row."""
         return int(self.max_rows) if self.per_person == "rows" and self.max_rows is not None else None
 
     @property
     def identity(self) -> str | int:
-        """The column by its name, or by its place: the first column is not the one called "0"."""
+        """The column by name, or by position: the first column differs from a column named "0"."""
         return self.privacy_id if isinstance(self.privacy_id, str) else int(self.privacy_id)
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _check_cap(name: str, per_person: str, max_rows: int | None) -> None:
 
 
 def parse_people(privacy_id: Any, ways: tuple[str, ...] = WAYS) -> People | None:
-    """The `privacy_id` argument of a call; None where every row is a person of its own."""
+    """The `privacy_id` argument of a call; None where every row is its own person."""
     if privacy_id is None:
         return None
     people = privacy_id if isinstance(privacy_id, People) else People(privacy_id)
@@ -81,10 +81,10 @@ def parse_people(privacy_id: Any, ways: tuple[str, ...] = WAYS) -> People | None
 
 
 def people_from_dict(saved: object) -> People | None:
-    """The people in a file; None if every row is a person of its own."""
+    """The people in a file; None if every row is its own person."""
     return None if saved == {} else People.from_dict(saved)
 
 
 def unit_of(people: People | None) -> str:
-    """The privacy unit of a guarantee: a row, or a person with all of their rows."""
+    """The privacy unit of a guarantee: a row, or a person with all their rows."""
     return "row" if people is None else "person"

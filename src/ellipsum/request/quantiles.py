@@ -1,4 +1,4 @@
-"""Which quantiles are asked for, the bins that values are counted in, and the method."""
+"""The probabilities of quantiles, the bins in which values are counted, and the method."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ QUARTILES = (0.25, 0.5, 0.75)
 METHODS = ("cdf", "exponential")
 MOST_BINS = 1 << 16
 _WRONG = "Invalid plan file: the quantiles have missing, unknown or wrong fields. Create a new plan with es.plan."
-_MOST_VALUES = 1024  # whole numbers with a bin each
-_OCTAVES = 60  # below the magnitude: a column of Unknown bounds may have any unit
+_MOST_VALUES = 1024  # The largest number of whole numbers that have a bin each.
+_OCTAVES = 60  # Logarithmic bins reach from the magnitude down by this factor of 2, as the unit is unknown.
 _NUMBERS = json_codec.list_of(json_codec.number)
 
 
@@ -42,17 +42,17 @@ class Quantiles(ValueEquality):
 
     @staticmethod
     def of(q: float | Sequence[float], bins: Any = None, method: str = "cdf") -> Quantiles:
-        """The quantiles that a call asks for."""
+        """The quantiles of a call."""
         return Quantiles(parse_probabilities(q), bins, method)
 
     def with_bins(self, number: int) -> Quantiles:
-        """The same quantiles with this number of bins, where the caller gave none."""
+        """The same quantiles with this number of bins, if the caller gave none."""
         return replace(self, bins=number) if self.bins is None else self
 
     def edges(self, bounds: Rows, d: int) -> list[Floats]:
-        """For each column e_0 <= e_1 < ... < e_{B-1} <= e_B: bin i is (e_{i-1}, e_i].
+        """For each column the edges e_0 <= e_1 < ... < e_{B-1} <= e_B: bin i is (e_{i-1}, e_i].
 
-        The first bin also holds what is below, and the last what is above.
+        The first bin also holds smaller values, and the last bin larger values.
         """
         lower, upper = _ends(bounds, d)
         if not isinstance(self.bins, tuple):
@@ -64,7 +64,7 @@ class Quantiles(ValueEquality):
         return [_within(np.array(inner), *ends) for inner, *ends in zip(edges_by_column, lower, upper, strict=True)]
 
     def are_values(self, edges: Floats) -> bool:
-        """Whether the upper edge of a bin is the only value in it: whole numbers, each in a bin of its own."""
+        """Whether each bin holds a single whole number, its upper edge."""
         return self.bins == "integer" and float(np.diff(edges).max()) <= 1
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def quantiles_of_description(quantiles: float | Sequence[float] | None) -> Quant
 
 
 def parse_probabilities(q: float | Sequence[float]) -> tuple[float, ...]:
-    """One probability, or several."""
+    """Check one probability, or several."""
     parsed = vector("q", [q] if np.ndim(q) == 0 else q)
     if (parsed < 0).any() or (parsed > 1).any():
         raise UsageError("q must hold probabilities between 0 and 1.")
@@ -124,7 +124,7 @@ def _ends(bounds: Rows, d: int) -> tuple[Floats, Floats]:
 
 
 def _spaced(bins: Any, low: float, high: float, is_log: bool) -> Floats:
-    """Equal bins, bins by octaves of a magnitude, or a bin for each whole number (or each few of them)."""
+    """Equal bins, bins on a logarithmic scale, or a bin for each whole number or for several whole numbers."""
     if is_log:
         if bins == "integer" or bins < 4:
             raise UsageError("Unknown bounds need a number of bins of at least 4, or edges. Leave bins out.")
@@ -140,6 +140,6 @@ def _spaced(bins: Any, low: float, high: float, is_log: bool) -> Floats:
 
 
 def _within(inner: Floats, low: float, high: float) -> Floats:
-    """The edges between two ends, and at the lower one; at least one."""
+    """The lower end, the edges between the ends (at least one), and the upper end."""
     inner = np.unique(inner[(inner >= low) & (inner < high)])
     return np.concatenate([[low], inner if inner.size else [low], [high]])

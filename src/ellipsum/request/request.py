@@ -1,10 +1,10 @@
-"""What is asked for: every argument of a call that decides about a release, checked before any data is opened."""
+"""Requests: every argument of a call that decides about a release, checked before any data is opened."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypedDict
 
 from ..errors import (
     MOST_COLUMNS,
@@ -25,36 +25,41 @@ from ..rows import Box, LearnedRows, Rows, Unknown, parse_bounds, rows_from_dict
 from ..rows.base import ErrorWeights
 from ..util import json_codec
 from ..util.structural_equality import ValueEquality
-from .bins import Bins
+from .bins import Bins, bins_of_columns
 from .groups import Groups
 from .missing import WORDS, Missing, parse_missing
 from .people import People
-from .quantiles import Quantiles
+from .quantiles import QUARTILES, Quantiles, quantiles_of_description
 
 STATISTICS = ("sum", "mean", "describe", "learn", "count", "histogram", "quantiles")
 SUMS = ("sum", "count")
 """Statistics that are not divided by the number of rows."""
 ONES = Box([1], [1], ("count",))
-"""What is known of the rows of a count: each is a 1 [H1]."""
+"""The bounds of a count: each row is a 1 [H1]."""
 NOISE = ("auto", "gaussian", "knorm")
 _WRONG = "Invalid plan file: the request has missing, unknown or wrong fields. Create a new plan with es.plan."
 _NUMBERS = json_codec.list_of(json_codec.number)
 MISSING = json_codec.any_of(json_codec.word(*WORDS), json_codec.number, _NUMBERS)
 COUNT = json_codec.integer(1, MOST_WHOLE)
+_TAKEN = {
+    "describe": ("covariance", "quantiles"),
+    "quantiles": ("q", "bins", "method"),
+    "histogram": ("bins", "categories"),
+}
 
 
 @dataclass(frozen=True)
 class Request(ValueEquality):
     """A statistic of rows within bounds, the budget it may spend, and how.
 
-    The only carrier from a call to its plan, the ledger, saved files, the command line and the studio. `sized` writes
-    out the defaults for data of known size; plans hold such requests.
+    Calls, plans, ledgers, saved files, the command line and the studio all use it. `sized` fills in the defaults for
+    data of known size; plans hold such requests.
     """
 
     statistic: str
     bounds: Rows
     budget: Budget | None
-    """None for one part of a larger release, which holds the budget."""
+    """None for a part of a larger release, which has the budget."""
     neighbors: str = "replace"
     n: int | None = None
     columns: Sequence[str | int] | None = None
@@ -64,12 +69,12 @@ class Request(ValueEquality):
     noise: str = "auto"
     error_weights: ErrorWeights = None
     count_clipped: bool | None = True
-    """None counts what is clipped where that costs no noise."""
+    """None counts clipped values where that costs no noise."""
     covariance: bool = False
     quantiles: Quantiles | None = None
     d: int | None = None
     nullable: tuple[bool, ...] | None = None
-    """For each column, whether a value can be missing by its type; None where every one may be."""
+    """For each column, whether its type allows missing values; None where every value may be missing."""
 
     def __post_init__(self) -> None:
         choice("statistic", self.statistic, STATISTICS)
@@ -155,7 +160,7 @@ class Request(ValueEquality):
             raise UsageError(
                 "A histogram with by= needs keys=, the list of groups. Use count for groups that are not listed."
             )
-        if people is not None and people.rows_each is None and self._has_categories:
+        if people is not None and people.rows_each is None and bins.categories:
             raise UsageError(
                 "Categories have no mean or sum. Pass per_person='rows' and max_rows, the largest number of "
                 "rows of a person that "
@@ -167,9 +172,9 @@ class Request(ValueEquality):
             raise UsageError(f"bins or categories name {listing(sorted(both))}, as by or privacy_id do. Leave it out.")
 
     def _check_count(self) -> None:
-        """Check a count: it reads only the person and the group of a row."""
+        """Check a count, which reads only the person and the group of a row."""
         if self.missing not in (None, "none"):
-            raise UsageError("A count counts all rows, whether or not values are missing. Leave missing out.")
+            raise UsageError("A count includes rows with missing values. Leave missing out.")
         object.__setattr__(self, "missing", "none")
         object.__setattr__(self, "count_clipped", False)
         several = self.people is not None and self.people.rows_each is not None
@@ -181,12 +186,8 @@ class Request(ValueEquality):
             )
 
     @property
-    def _has_categories(self) -> bool:
-        return isinstance(self.bounds, Bins) and bool(self.bounds.categories)
-
-    @property
     def learns(self) -> bool:
-        """Whether bounds have to be learned first."""
+        """Whether bounds are learned first."""
         return isinstance(self.bounds, Unknown) and self.quantiles is None
 
     @property
@@ -201,10 +202,10 @@ class Request(ValueEquality):
         columns: Sequence[str | int] | None = None,
         nullable: Sequence[bool] | None = None,
     ) -> Request:
-        """The request for n rows (a guess where n is private) of d columns, its defaults written out."""
+        """The request with its defaults filled in, for n rows (a guess where n is private) of d columns."""
         if n is None and self.neighbors == "replace":
             raise UsageError("n is missing. Pass the number of rows; it is public under neighbors='replace'.")
-        if isinstance(self.bounds, Bins):  # its columns are read by name, whatever stands beside them
+        if isinstance(self.bounds, Bins):  # A histogram reads its columns by name, and other columns do not matter.
             d, nullable = None, None
             columns = columns if self.bounds.places is None else self.bounds.columns
         named = names("columns", columns) or self.bounds.columns
@@ -224,11 +225,15 @@ class Request(ValueEquality):
         )
 
     def _usual_weights(self, named: tuple[str, ...] | None) -> ErrorWeights:
-        """The requested weights; by default relative if columns have names, since these have no common unit."""
+        """The requested weights; by default relative if columns have names, since their units may differ."""
         if self.error_weights is not None or not _have_own_names(named):
             return self.error_weights
         bounds = self.bounds
-        return "relative" if self.learns or (bounds.kind in ("box", "normal") and _shape(bounds) == "optimal") else None
+        return (
+            "relative"
+            if self.learns or (bounds.kind in ("box", "normal") and getattr(bounds, "shape", "optimal") == "optimal")
+            else None
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -252,7 +257,7 @@ class Request(ValueEquality):
 
 
 class HoldsRequest:
-    """What a sized request says, for whatever holds one."""
+    """Base of objects with a sized request: its fields as properties."""
 
     request: Request
 
@@ -280,7 +285,7 @@ def request_from_dict(saved: object) -> Request:
         request = Request(
             statistic=fields.take("statistic", json_codec.word(*STATISTICS)),
             bounds=fields.take("bounds", _bounds_from_dict),
-            budget=fields.maybe("budget", _budget_from_dict),
+            budget=fields.maybe("budget", lambda stated: Budget(**stated_from_dict(stated))),
             neighbors=fields.take("neighbors", json_codec.word(*NEIGHBORS)),
             n=fields.maybe("n", COUNT),
             d=fields.take("d", json_codec.integer(1, MOST_COLUMNS)),
@@ -307,10 +312,6 @@ def _bounds_from_dict(saved: object) -> Rows:
     return Bins.from_dict(saved) if is_bins else rows_from_dict(saved)
 
 
-def _budget_from_dict(saved: object) -> Budget:
-    return Budget(**stated_from_dict(saved))
-
-
 def _parse_weights(weights: ErrorWeights, columns: Sequence[str | int] | None) -> str | tuple[float, ...] | None:
     if weights is None:
         return None
@@ -322,17 +323,13 @@ def _parse_weights(weights: ErrorWeights, columns: Sequence[str | int] | None) -
     return tuple(numbers.tolist())
 
 
-def _shape(bounds: Rows) -> Any:
-    return getattr(bounds, "shape", "optimal")
-
-
 def _have_own_names(named: tuple[str, ...] | None) -> bool:
-    """Whether columns have names of their own, and are not the parts of one list column: name[0], name[1], ..."""
+    """Whether columns have their own names; parts of a list column are called name[0], name[1], ..."""
     return named is not None and not all(name.endswith(f"[{j}]") for j, name in enumerate(named))
 
 
 def _check_names(bounds: Rows, named: tuple[str, ...] | None) -> None:
-    """Bounds describe columns by position, so the names in bounds and columns must agree in order."""
+    """Check that bounds and columns have the same names in the same order, as bounds are used by position."""
     if bounds.columns and named and bounds.columns != named:
         raise UsageError(
             f"bounds and columns must name the same columns in one order. bounds: {listing(bounds.columns)}; "
@@ -348,5 +345,65 @@ def _width(bounds: Rows, d: int | None, named: tuple[str, ...] | None) -> int:
     if not widths:
         raise UsageError("d is missing. Pass the number of columns, or bounds with vectors or names.")
     if len(widths) > 1:
-        raise UsageError(f"d, bounds and columns disagree on the number of columns: {sorted(widths)}.")
+        raise UsageError(f"d, bounds and columns give different numbers of columns: {listing(sorted(widths))}.")
     return widths.pop()
+
+
+# Arguments of single statistics ---------------------------------------------------------------------------
+
+
+class OwnArguments(TypedDict, total=False):
+    """The arguments that only some statistics have, as keywords."""
+
+    covariance: bool
+    quantiles: float | Sequence[float] | None
+    q: float | Sequence[float]
+    bins: Any
+    categories: Any
+    method: str
+
+
+@dataclass(frozen=True)
+class StatisticOptions:
+    """The arguments that `es.plan` and `es.prepare` accept for some statistics only."""
+
+    covariance: bool = False
+    quantiles: float | Sequence[float] | None = QUARTILES
+    q: float | Sequence[float] = QUARTILES
+    bins: Any = None
+    categories: Any = None
+    method: str = "cdf"
+
+    def _check(self, statistic: str) -> None:
+        for field in fields(self):
+            is_given = getattr(self, field.name) is not field.default
+            if is_given and field.name not in _TAKEN.get(statistic, ()):
+                owners = " and ".join(name for name, taken in _TAKEN.items() if field.name in taken)
+                raise UsageError(f"{field.name} is an argument of {owners}, not of {statistic}. Leave it out.")
+
+    def parse_quantiles(self, statistic: str) -> Quantiles | None:
+        """The quantiles of a description or of `es.quantiles`."""
+        if statistic == "describe":
+            return quantiles_of_description(self.quantiles)
+        return Quantiles.of(self.q, self.bins, self.method) if statistic == "quantiles" else None
+
+    def bounds(
+        self, statistic: str, bounds: Rows | Mapping[str, Any] | None, columns: Sequence[str | int] | None
+    ) -> Rows:
+        """The bounds of a request: of a histogram its bins, of a count ones."""
+        self._check(choice("statistic", statistic, STATISTICS))
+        if statistic not in ("count", "histogram") or isinstance(bounds, Bins):
+            return parse_bounds(bounds)
+        if bounds is not None:
+            raise UsageError(f"{statistic} has no bounds. Leave them out.")
+        return bins_of_columns(self.bins, self.categories, columns) if statistic == "histogram" else ones(columns)
+
+
+OWN = tuple(field.name for field in fields(StatisticOptions))
+
+
+def ones(columns: Sequence[str | int] | None) -> Rows:
+    """The bounds of a count, which reads no columns."""
+    if columns is not None:
+        raise UsageError("A count reads no columns: it counts rows. Use histogram or describe for counts of values.")
+    return ONES

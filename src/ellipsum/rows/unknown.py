@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import Floats, UsageError, names, positive, shown
+from ..errors import Floats, UsageError, checks_keywords, names, positive, shown
 from .base import Columns, Reach, Rows, length_of, plain, scalar_or_vector, short, spread_out
 
 _LEAST, _MOST = 1e-140, 1e140  # doubles hold the squares of all that is learned within such a magnitude
 
 
+@checks_keywords
 @dataclass(frozen=True, init=False, repr=False)
 class Unknown(Rows):
     """Unknown bounds: only |value| <= magnitude is known, and bounds are learned privately.
@@ -28,13 +29,17 @@ class Unknown(Rows):
         Names of the columns, if `magnitude` is not a dict.
     method : str, default "auto"
         "auto", or a published method: "coinpress", "instance_optimal", "variance_aware" or "friendly_core".
-    **options
-        Options of a published method: `steps`; `std` for "coinpress"; `clip_share` for "instance_optimal".
+    steps : int, optional
+        Option of a published method: the number of its steps.
+    std : float or sequence of float, optional
+        Option of "coinpress": known standard deviations. By default they are estimated.
+    clip_share : float, optional
+        Option of "instance_optimal": the share of its remaining budget that finds the clip radius.
 
     Raises
     ------
     UsageError
-        If `magnitude` is not positive, or `method` is not a name.
+        If `magnitude` is not positive, `method` is not a name, or an argument is unknown.
 
     Notes
     -----
@@ -61,7 +66,9 @@ class Unknown(Rows):
         columns: Columns | None = None,
         *,
         method: str = "auto",
-        **options: Any,
+        steps: int | None = None,
+        std: ArrayLike | None = None,
+        clip_share: float | None = None,
     ) -> None:
         if isinstance(magnitude, Mapping):
             if columns is not None:
@@ -81,6 +88,7 @@ class Unknown(Rows):
         if not isinstance(method, str):
             raise UsageError(f"method must be the name of a method, got {type(method).__name__}.")
         object.__setattr__(self, "method", method)
+        options = {"steps": steps, "std": std, "clip_share": clip_share}
         object.__setattr__(self, "options", {name: value for name, value in options.items() if value is not None})
 
     @property

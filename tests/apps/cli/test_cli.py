@@ -68,7 +68,9 @@ def test_mean_of_a_csv_as_json(people):
     release = es.from_json(done.stdout)
     # 6.4 noise stds: a false alarm in 3e9 runs.
     assert (abs(release.value - truth) < 6.4 * release.noise_std + 1e-9).all()
-    assert re.match(r"mean of 2 columns, n = 300: expected error age .*, income .*\. Spending epsilon = 1", done.stderr)
+    assert re.match(
+        r"mean of 2 columns, n = 300: expected error age .*, income .*\. Requested: epsilon = 1", done.stderr
+    )
     assert SECRET not in done.stdout + done.stderr
 
 

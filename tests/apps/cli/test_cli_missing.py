@@ -8,7 +8,7 @@ import pytest
 from commands import run
 
 import ellipsum as es
-from ellipsum.apps.cli.options import ReportOptions
+from ellipsum.apps.cli.options import DataOptions
 from ellipsum.apps.cli.output import ReleaseConsole
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
@@ -217,7 +217,7 @@ def test_an_absolute_database_has_four_slashes(tmp_path):
 
 
 def test_the_bar_starts_anew_once_people_are_brought_together():
-    console = ReleaseConsole("mean", ReportOptions(yes=True))
+    console = ReleaseConsole("mean", DataOptions(yes=True))
     assert console.share(0.4) == 0.4
     console.progress(0.8)
     console.approve(es.plan("sum", es.Box(0, 1), n=9, d=1, epsilon=9, delta=1e-6))

@@ -34,11 +34,6 @@ def no_ledger(monkeypatch):
     monkeypatch.delenv("ELLIPSUM_LEDGER", raising=False)
 
 
-def notebook_code(text):
-    cells = json.loads(text)["cells"]
-    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-
-
 def test_from_a_file_to_everything_that_can_be_taken_home(visitor, people):
     desk = visitor.opened(people)
     page = visitor.get(desk).text
@@ -58,10 +53,6 @@ def test_from_a_file_to_everything_that_can_be_taken_home(visitor, people):
     lines = list(csv.DictReader(io.StringIO(visitor.get(f"{place}/release.csv").text)))
     assert [line["column"] for line in lines] == ["age", "income"]
     assert [float(line["value"]) for line in lines] == release.value.tolist()
-    space: dict[str, object] = {}
-    for code in notebook_code(visitor.get(f"{place}/release.ipynb").text):
-        exec(code, space)
-    assert space["release"] == release
     assert "age=0:120" in visitor.get(f"{place}/release.sh").text
     assert "es.mean(" in visitor.get(f"{place}/release.py").text
     report = visitor.get(f"{place}/report.html")
@@ -95,19 +86,16 @@ def test_a_form_releases_once(visitor, people):
     assert len(visitor.studio.jobs) == before + 1
 
 
-def test_release_again_is_combined_with_the_first(visitor, people):
+def test_release_again_makes_another_release(visitor, people):
     desk = visitor.opened(people)
     place = visitor.get(visitor.release(desk, {**BOUNDS, **BUDGET})).place
-    assert "releases of this request, combined" not in visitor.get(place).text
+    assert "once more" in visitor.get(place).text
     again = visitor.post(f"{place}/again", {"form": visitor.form(place)})
     second = visitor.get(visitor.ended(again.place)).place
     assert second != place
-    assert "2 releases of this request, combined" in visitor.get(second).text
-    bins = visitor.get(visitor.release(desk, {**BOUNDS, **BUDGET, "statistic": "histogram"})).place
-    more = visitor.post(f"{bins}/again", {"form": visitor.form(bins)})
-    assert "not combined" in visitor.get(visitor.get(visitor.ended(more.place)).place).text
-    other = visitor.get(visitor.release(desk, {**BOUNDS, **BUDGET, "b-0": "110"})).place
-    assert "releases of this request, combined" not in visitor.get(other).text
+    first, other = (es.from_json(visitor.get(f"{one}/release.json").text) for one in (place, second))
+    assert (first.value != other.value).any()
+    assert first.plan == other.plan
 
 
 def test_wrong_fields_come_back_with_their_errors_and_nothing_is_spent(visitor, people):
@@ -267,7 +255,7 @@ def test_other_statistics_have_their_pages(visitor, people, statistic, more, lin
     head, *rest = csv.reader(io.StringIO(visitor.get(f"{place}/release.csv").text))
     assert len(rest) == lines
     assert {len(line) for line in rest} == {len(head)}
-    for file in ("report.html", "release.py", "release.sh", "release.ipynb"):
+    for file in ("report.html", "release.py", "release.sh"):
         assert visitor.get(f"{place}/{file}").status == 200
 
 

@@ -8,9 +8,11 @@ from visiting import BOUNDS, BUDGET
 
 from ellipsum.apps.studio import app as application
 from ellipsum.apps.studio import workspace
-from ellipsum.apps.studio.security import FORM_BYTES, HEADERS, UPLOAD_BYTES, is_loopback
+from ellipsum.apps.studio.security import FORM_BYTES, HEADERS, UPLOAD_BYTES
+from ellipsum.apps.studio.serve import is_loopback
 
 pytest_plugins = ["studios"]
+POSTS = [route.path for route in application._routes.routes if "POST" in route.methods]
 FORM = "application/x-www-form-urlencoded"
 
 
@@ -91,8 +93,8 @@ def test_forms_of_other_sites_are_refused(visitor):
 
 
 def test_every_form_needs_its_sessions_token(visitor):
-    """Whatever can be posted to, the door itself excepted."""
-    paths = [path.replace("{number}", "x") for path in application._POST if path != "/enter"]
+    """Every address that accepts a form checks its token first; only the entry page has none."""
+    paths = [path.replace("{number}", "x") for path in POSTS if path != "/enter"]
     assert len(paths) > 10
     other = visitor.guard.csrf_of(visitor.guard.enter(visitor.guard.token))
     for path in paths:
@@ -103,7 +105,7 @@ def test_every_form_needs_its_sessions_token(visitor):
 
 def test_nothing_changes_by_looking(visitor):
     """A link or a picture of another page can only GET."""
-    for path in application._POST:
+    for path in POSTS:
         assert visitor.get(path.replace("{number}", "x")).status in (404, 405)
     for method in ("PUT", "DELETE", "OPTIONS", "TRACE"):
         assert visitor.request(method, "/open").status == 405
@@ -185,14 +187,14 @@ def test_an_upload_that_cannot_be_read_is_not_kept(visitor):
 def test_a_password_is_not_taken(visitor):
     done = visitor.post("/open/database", {"database": "postgresql://me:hunter2@host/name", "table": "t"})
     assert done.status == 422
-    assert "keep the password out" in done.text
+    assert "Keep the password out" in done.text
     assert not visitor.studio.desks
     assert "password" in visitor.ask("/ledger/balance", {"ledger": "postgresql://me:hunter2@host/name"})["problem"]
 
 
 def test_what_fails_is_told_in_fixed_words(visitor, people, monkeypatch):
     desk = visitor.opened(people)
-    monkeypatch.setattr("ellipsum.apps.studio.forecasts.forecast", lambda *_: 1 / 0)
+    monkeypatch.setattr("ellipsum.apps.studio.panels.forecast", lambda *_: 1 / 0)
     done = visitor.send(f"{desk}/forecast", {**BOUNDS, **BUDGET})
     assert done.status == 500
     assert "could not be done" in done.text

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import ellipsum as es
-from ellipsum.apps.studio import worker
-from ellipsum.apps.studio.forecasts import plan_of
+from ellipsum.apps.studio import orders
 from ellipsum.apps.studio.forms import Filled, Reader
 from ellipsum.apps.studio.orders import Data, Order
+from ellipsum.apps.studio.panels import plan_of
 from ellipsum.sources.paths import Field
 
 NAMES = ("age", "income", 'a b=c, "d"\'s', "who", "city", "sex")
@@ -84,7 +84,7 @@ def test_the_command_and_the_python_text_make_the_same_request(name, folder, cap
     warnings.simplefilter("ignore", es.AccuracyWarning)
     sent = json.loads(json.dumps(order.to_dict()))
     assert Order.from_dict(sent) == order
-    worker.attempt(Order.from_dict(sent), lambda event, **fields: events.append((event, fields)))
+    orders.attempt(Order.from_dict(sent), lambda event, **fields: events.append((event, fields)))
     assert events[-1][0] == "released", events[-1]
     own = json.loads(events[-1][1]["text"])
     typed = in_shell(order.recipe.command, capsys)
@@ -104,7 +104,7 @@ def test_the_forecast_is_the_plan_of_the_release(name, folder, monkeypatch):
     """Of a CSV file, all of whose cells may be missing, as a plan without data supposes."""
     monkeypatch.chdir(folder)
     order, events = order_of(name), []
-    worker.attempt(order, lambda event, **fields: events.append((event, fields)))
+    orders.attempt(order, lambda event, **fields: events.append((event, fields)))
     release, forecast = es.from_json(events[-1][1]["text"]), plan_of(order.request, 1500)
     if order.request.groups is None:
         assert release.plan.to_json() == forecast.to_json()

@@ -27,7 +27,7 @@ def run(*words, command=COMMAND):
     ("words", "code", "said"),
     [
         (["--host", "0.0.0.0"], 2, "--allow-network"),
-        (["--host", "192.0.2.1"], 2, "answers this machine alone"),
+        (["--host", "192.0.2.1"], 2, "network is not encrypted"),
         (["nothing.csv", "--port", "0"], 4, "is not a file"),
         (["--port", "-1"], 2, "--port"),
     ],

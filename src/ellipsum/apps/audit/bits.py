@@ -1,7 +1,7 @@
-"""The bits of outputs: which numbers occur at all, and whether the low bits tell two data sets apart.
+"""The bits of outputs: whether the set of numbers, or their low bits, differ between two data sets.
 
-A double has 53 bits, and noise that is computed in doubles leaves a trace of the value that it was added to: numbers
-that one data set can give and the other cannot. Three tests look for it, each at a share of the level [A5].
+Noise that is computed in doubles leaves a trace of the value that it was added to: some numbers occur for one data set
+only. Three tests look for such numbers, each at a share of the level [A5].
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ...sources.protocol import steps
 from .runs import Mechanism, Pair, PairRuns
 
 Words = NDArray[np.uint64]
-_STAGE = 3  # of runs: their seeds are not those of the stages of `audit`
-_LOW = 8  # bits in a pattern
-_RARE = 20  # patterns with fewer values are taken together, or left out
+_STAGE = 3  # The seeds of this stage differ from those of the stages of `audit`.
+_LOW = 8  # The number of bits in a pattern.
+_RARE = 20  # Patterns with fewer values are combined, or left out.
 _MANTISSA, _CODE = np.uint64(52), np.uint64(16)
 
 
@@ -64,7 +64,7 @@ class BitsAudit(Printed):
 
     @property
     def found(self) -> bool:
-        """Whether the outputs of the two data sets differ in their bits, at the confidence."""
+        """Whether the bits of the outputs differ between the two data sets, at the confidence."""
         return self.p_value < 1 - self.confidence
 
     def document(self, most: int | None = None) -> Document:
@@ -103,8 +103,6 @@ def audit_bits(
         Processes to use.
     rng : numpy.random.Generator, optional
         Makes the test repeatable.
-    progress : callable, optional
-        Called with the share of the work that is done.
 
     Returns
     -------
@@ -143,12 +141,12 @@ def low_bits(pair: tuple[Floats, Floats]) -> float:
 
 
 def trailing_zeros(pair: tuple[Floats, Floats]) -> float:
-    """Whether values end in as many zeros on both data sets, in each binade: where these differ, so do supports."""
+    """Whether the number of trailing zeros has the same distribution on both data sets, in each binade."""
     return _alike(pair, lambda words: np.bitwise_count((words & -words) - np.uint64(1)).astype(np.uint64))
 
 
 def repeats(pair: tuple[Floats, Floats]) -> float:
-    """Whether a value that occurs on one data set comes again on the other as often as on its own."""
+    """Whether values repeat across the data sets as often as within them."""
     from scipy.special import ndtr
 
     _, place = np.unique(np.concatenate(pair), return_inverse=True)
@@ -167,9 +165,9 @@ _TESTS: dict[str, Callable[[tuple[Floats, Floats]], float]] = {
 
 
 def _alike(pair: tuple[Floats, Floats], pattern: Callable[[Words], Words]) -> float:
-    """p of the chi-square test that patterns are distributed alike in each binade; rare ones are taken together.
+    """The p-value of a chi-square test that patterns have the same distribution in each binade.
 
-    How often a binade occurs may depend on the data, as much as noise of that size allows; its patterns may not.
+    Rare patterns are combined. Only the frequency of a binade may depend on the data, within the privacy guarantee.
     """
     from scipy.special import chdtrc
 
@@ -184,7 +182,7 @@ def _alike(pair: tuple[Floats, Floats], pattern: Callable[[Words], Words]) -> fl
 
 
 def _statistic(table: Floats, binades: Words) -> tuple[float, float]:
-    """(degrees of freedom, chi-square) of two lines of counts, given how many of each lie in a binade."""
+    """(degrees of freedom, chi-square) of two lines of counts, given the totals in each binade."""
     _, place = np.unique(binades, return_inverse=True)
     lines = np.stack([np.bincount(place, weights=line) for line in table])
     used = (lines[:, place] > 0).all(axis=0) & (table.sum(axis=0) >= _RARE)

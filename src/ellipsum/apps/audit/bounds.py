@@ -1,4 +1,4 @@
-"""A lower bound on the privacy loss of a mechanism, from runs of it on two neighboring data sets.
+"""Lower bounds on the privacy loss of a mechanism, from its runs on two neighboring data sets.
 
 Proofs: docs/proofs/audit.md, [A1] to [A4] and [A6].
 """
@@ -6,6 +6,7 @@ Proofs: docs/proofs/audit.md, [A1] to [A4] and [A6].
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -37,14 +38,16 @@ from .events import (
 from .runs import LEAST_RUNS, Mechanism, Pair, PairRuns
 
 _LEAST_CONFIDENCE = 0.75
-_CHOOSING = 10, 20_000  # a tenth of the runs learns scores, a tenth picks the event, at most 20,000 of each
+_CHOOSING = 10, 20_000  # A tenth of the runs learns scores, a tenth chooses the event; at most 20,000 each.
 _MOST_LOOKS = 6
 _DELTAS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+_POINTS = np.geomspace(1e-5, 0.3, 25)
+_FARTHEST = 8.0  # The claimed curve is drawn up to this multiple of the largest audited epsilon.
 _EPSILONS = np.concatenate([np.zeros(1), np.geomspace(1e-3, 100, 400)])
 
 
 class Claim(Protocol):
-    """A guarantee with a curve: `Privacy`, `Budget`, or another library's."""
+    """A guarantee with a privacy curve: `Privacy`, `Budget`, or an object of another library."""
 
     def delta(self, epsilon: float) -> float: ...
 
@@ -88,11 +91,11 @@ class Audit(Printed, ValueEquality):
     score: str
     event: Event
     chosen: tuple[Floats, Floats] = field(compare=False)
-    """Scores of the runs that chose the event, on each data set."""
+    """Scores of the runs for choosing the event, on each data set."""
     measured: tuple[Floats, Floats]
-    """Scores of the runs that were counted."""
+    """Scores of the counted runs."""
     looks: int = 1
-    """How often the runs were looked at, at most; their bounds together hold at the stated confidence [A6]."""
+    """The largest number of looks at the runs; all their bounds together hold with the confidence [A6]."""
 
     @property
     def miss(self) -> float:
@@ -161,9 +164,7 @@ class Audit(Printed, ValueEquality):
         return json_codec.dump(self.to_dict())
 
     def plot(self, path: str | Path | None = None, claim: Claim | None = None) -> Any:
-        """A matplotlib figure of audited points, the claimed curve above them; written to a file where one is named."""
-        from .picture import audit_plot
-
+        """Draw the audited points and the claimed curve; return a matplotlib figure, or write it to a file too."""
         label = f"audited: at least, {self.confidence:.4g} confidence"
         title = f"Audit of {self.runs} runs on each data set: mu >= {self.mu_lower:.4g}"
         return audit_plot(self.epsilon_lower, label, None if claim is None else claim.delta, title, path)
@@ -212,13 +213,11 @@ def audit(
         Processes to use. By default all cores, if single runs are slow.
     rng : numpy.random.Generator, optional
         Makes the audit repeatable; a mechanism with two arguments draws from it.
-    progress : callable, optional
-        Called with the share of the work that is done.
 
     Returns
     -------
     Audit
-        Lower bounds on mu and epsilon. That nothing is found proves nothing.
+        Lower bounds on mu and epsilon. A bound of 0 proves nothing.
 
     Raises
     ------
@@ -259,7 +258,7 @@ def _score(work: PairRuns, stage: int, runs: int, scores: list[Score]) -> list[t
 
 
 def _audited(work: PairRuns, confidence: float, claim: Claim | None) -> Audit:
-    """Learn scores, pick one and its event, count it: on runs of their own [A2]; look at them now and then [A6]."""
+    """Learn scores, choose an event and count it, each on separate runs [A2]; look at the counts several times [A6]."""
     few = min(work.runs // _CHOOSING[0], _CHOOSING[1])
     looks = _looks(work.runs - 2 * few, claim)
     miss = (1 - confidence) / len(looks)
@@ -279,8 +278,58 @@ def _audited(work: PairRuns, confidence: float, claim: Claim | None) -> Audit:
 
 
 def _looks(counted: int, claim: Claim | None) -> list[int]:
-    """How many runs are counted before each look: each time as many as before, where a claim may end them."""
+    """The number of runs before each look. Where a claim may end the audit, each look doubles the counted runs."""
     parts = [counted]
     while claim is not None and len(parts) < _MOST_LOOKS and parts[0] >= 2 * LEAST_RUNS:
         parts[:1] = [parts[0] // 2, parts[0] - parts[0] // 2]
     return parts
+
+
+# The picture --------------------------------------------------------------------------------------------
+
+
+def audit_plot(
+    lower: Callable[[float], float],
+    label: str,
+    claimed: Callable[[float], float] | None,
+    title: str,
+    path: str | Path | None,
+) -> Any:
+    """Draw the audited epsilon of each delta, below the claimed curve, which gives delta for each epsilon."""
+    from ...display.plots.drawing import check_format, figure, plain, save, styled
+
+    if path is not None:
+        check_format(path)
+    picture, axis = figure(7.0, 4.5)
+    with styled():
+        _draw(axis, lower, label, claimed)
+        axis.set_title(plain(title))
+    if path is not None:
+        save(picture, path)
+    return picture
+
+
+def _draw(axis: Any, lower: Callable[[float], float], label: str, claimed: Callable[[float], float] | None) -> None:
+    from ...display.plots.drawing import logarithmic, plain, stroke, ticks
+
+    lowest = [lower(delta) for delta in _POINTS.tolist()]
+    if claimed is not None:
+        epsilons = np.linspace(0, _reach(claimed, max(1.5 * max(lowest), 1.0)), 200)
+        deltas = [claimed(epsilon) for epsilon in epsilons.tolist()]
+        axis.plot(deltas, epsilons, **{**stroke(0), "marker": ""}, label="claimed: at most")
+    axis.plot(_POINTS, np.array(lowest), **{**stroke(1), "linestyle": ""}, label=plain(label))
+    logarithmic(axis, "x", _POINTS[0] / 2, 1.0)
+    top = 1.05 * max(float(line.get_ydata().max()) for line in axis.lines)
+    axis.set_ylim(-0.02 * top, top)
+    axis.set_yticks(*ticks(0.0, top, 3.5))
+    axis.set_xlabel("delta")
+    axis.set_ylabel("epsilon")
+    axis.legend()
+
+
+def _reach(claimed: Callable[[float], float], least: float) -> float:
+    """The largest epsilon of the claimed curve in the picture: there the curve leaves it at the left side."""
+    most = least
+    while most < _FARTHEST * least and claimed(most) > _POINTS[0] / 2:
+        most *= 1.25
+    return most

@@ -1,4 +1,4 @@
-"""The library's mechanisms, each with a pair of data sets that shows as much of its privacy loss as possible."""
+"""The mechanisms of the library, each with two neighboring data sets that show most of its privacy loss."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ from ...ledger.ledger import uncharged
 from ...numerics.wide_integers import Wide
 from ...plans.base import StatisticPlan
 from ...releases.base import StatisticRelease
-from ...request.bins import Bins
 from ...request.quantiles import Quantiles
 from ...request.request import Request
 from ...rows import Rows
@@ -60,7 +59,7 @@ from .runs import Mechanism, Pair
 class Whole:
     """A plan's release on data, from the first row to the published numbers.
 
-    groups: how many groups there may be; one that is not published is all zeros.
+    groups: the largest number of groups; a group that is not published is all zeros.
     """
 
     plan: StatisticPlan[Any]
@@ -87,7 +86,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class WholePeople(Whole):
-    """The same for people, whose rows are grouped once and read in each run."""
+    """The same for people. Their rows are grouped once, and read in each run."""
 
     def many(self, data: object, runs: int, rng: np.random.Generator) -> Floats:
         with _open_session(self.plan, data, rng) as session:
@@ -101,7 +100,7 @@ def _open_session(plan: StatisticPlan[Any], data: object, rng: np.random.Generat
 
 @dataclass(frozen=True)
 class NoisySums:
-    """The noisy sums of a plan's release: rows are added up once, and each run draws noise of its own [A4]."""
+    """The noisy sums of a plan's release: rows are added up once, and each run draws new noise [A4]."""
 
     plan: Plan | HistogramPlan | QuantilePlan
 
@@ -132,7 +131,7 @@ class NoisyDescription:
 
 @dataclass(frozen=True)
 class NoisyGroups:
-    """The noisy sums of groups; a group that is not published is all zeros [A4]. groups: how many there may be."""
+    """The noisy sums of at most this number of groups; a group that is not published is all zeros [A4]."""
 
     plan: GroupPlan
     groups: int
@@ -152,22 +151,22 @@ class NoisyGroups:
 
 
 def friendly_numbers(release: FriendlyRelease | NoCenter) -> Floats:
-    """Everything that a friendly mean publishes: the core fraction, whether there is a center, and the center."""
+    """The published numbers of a friendly mean: the core fraction, whether there is a center, and the center."""
     if isinstance(release, NoCenter):
         return np.concatenate([[release.core_fraction, 0.0], np.zeros(release.plan.d)])
     return np.concatenate([[release.core_fraction, 1.0], release.value])
 
 
 def along(projection: Projection, row: int, shift: Floats) -> Floats:
-    """How far a projected row lies along a change of it, as the published matrix maps it, and how far that goes."""
+    """The position of a projected row in the direction of its change, under the published matrix."""
     mapped = shift @ projection.matrix
     return np.array([projection.value[row] @ mapped / float(np.linalg.norm(mapped))])
 
 
 _ONE: dict[str, Any] = {"budget": Budget(mu=1.0)}
+_PURE: dict[str, Any] = {"budget": Budget(epsilon=1.0, delta=0)}
 _LOOSE: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-3}
 _BATCHED = 1_000_000
-_PURE = Budget(epsilon=1.0, delta=0.0).as_typed()
 _BOX = Box([0.0, -1.0], [1.0, 2.0])
 _FAR = 10.0
 
@@ -185,7 +184,7 @@ class Case:
     """The same release from the first row on, where `mechanism` draws noise in batches."""
 
 
-def _case(audited_plan: AnyPlan, pair: Pair, runs: int = _BATCHED, groups: int = 0) -> Case:
+def _case_of(audited_plan: AnyPlan, pair: Pair, runs: int = _BATCHED, groups: int = 0) -> Case:
     """The case of a plan: its noise in batches, and its whole release."""
     whole = Whole(audited_plan, groups) if audited_plan.people is None else WholePeople(audited_plan, groups)
     if isinstance(audited_plan, LearningPlan):
@@ -197,7 +196,7 @@ def _case(audited_plan: AnyPlan, pair: Pair, runs: int = _BATCHED, groups: int =
 
 
 def _replace_last_row(one: Sequence[float], other: Sequence[float], n: int = 5) -> tuple[Floats, Floats]:
-    """n rows of zeros, the last of which is one row or the other."""
+    """n rows of zeros, except that the last row is one row or the other."""
     rows = np.zeros((n - 1, len(one)))
     return np.vstack([rows, one]), np.vstack([rows, other])
 
@@ -208,17 +207,19 @@ def _add_row(row: Sequence[float], n: int = 5) -> tuple[Floats, Floats]:
     return rows, np.vstack([rows, row])
 
 
+def _case(
+    statistic: str, bounds: Rows | None, pair: Pair, *, runs: int = _BATCHED, groups: int = 0, **arguments: Any
+) -> Case:
+    """The case of a plan with these arguments, for five rows by default."""
+    return _case_of(plan(statistic, bounds, **{"n": 5, **arguments}), pair, runs, groups)
+
+
 def _vectors(bounds: Rows, pair: Pair, statistic: str = "sum", d: int = 2, **arguments: Any) -> Case:
-    return _case(plan(statistic, bounds, n=5, d=d, **{"count_clipped": False, **arguments}), pair)
-
-
-def _count_case(pair: Pair, **fields: Any) -> Case:
-    request = Request(n=5, **fields)
-    return _case(make_plan(request.sized(5, None if isinstance(request.bounds, Bins) else 1)), pair, groups=2)
+    return _case(statistic, bounds, pair, d=d, **{"count_clipped": False, **arguments})
 
 
 def _people(people: People, statistic: str) -> Case:
-    """Five people with two visits each; those of the last are all at one bound or all at the other."""
+    """Five people with two visits each; the visits of the last person are all at one bound or all at the other."""
     names, ends = np.repeat(np.arange(5), 2), np.concatenate([np.zeros(8), [1.0, 1.0]])
     pair = {"name": names, "x": ends}, {"name": names, "x": -ends}
     return _vectors(Box([-1.0], [1.0]), pair, statistic, 1, privacy_id=people, noise="gaussian", **_ONE)
@@ -233,34 +234,31 @@ _ALONE: Any = tuple({"city": np.array(["b"] * rows, dtype=str), "x": np.zeros(ro
 
 
 def _groups(keys: list[str] | None, pair: Pair, **arguments: Any) -> Case:
-    audited_plan = plan("sum", Box({"x": (-1.0, 1.0)}), n=5, by=Groups("city", keys), noise="gaussian", **arguments)
-    return _case(audited_plan, pair, groups=len(keys or "b"))
+    bounds, by = Box({"x": (-1.0, 1.0)}), Groups("city", keys)
+    return _case("sum", bounds, pair, groups=len(keys or "b"), by=by, noise="gaussian", **arguments)
 
 
-def _quantiles(
-    pair: tuple[Sized, Sized], quantiles: Quantiles | None = None, runs: int = _BATCHED, **fields: Any
-) -> Case:
-    request = Request(
-        "quantiles", Box(0.0, 8.0), quantiles=quantiles or Quantiles(bins=8), **{"budget": _PURE, **fields}
-    )
-    return _case(make_plan(request.sized(len(pair[0]), 1)), pair, runs)
+def _quantiles(pair: tuple[Sized, Sized], runs: int = _BATCHED, **arguments: Any) -> Case:
+    n = len(pair[0])
+    return _case("quantiles", Box(0.0, 8.0), pair, runs=runs, n=n, d=1, **{"bins": 8, **_PURE, **arguments})
 
 
 def _describe_case(pair: Pair, **fields: Any) -> Case:
     request = Request("describe", _BOX, n=5, count_clipped=False, quantiles=Quantiles(bins=8), **fields)
-    return _case(make_plan(request.sized(5, 2)), pair)
+    return _case_of(make_plan(request.sized(5, 2)), pair)
 
 
 def _choices(q: float, before: list[int], after: list[int], **fields: Any) -> Case:
-    """Rows in three bins, of which the middle one is narrow, so that hardly anything but its neighbors is chosen."""
+    """Rows in three bins. The middle bin is narrow, so that a neighboring bin is chosen nearly always."""
     pair: Any = tuple(np.repeat([0.5, 1.0005, 4.0], rows)[:, None] for rows in (before, after))
-    return _quantiles(pair, Quantiles((q,), [1.0, 1.001], "exponential"), 100_000, **fields)
+    return _quantiles(pair, 100_000, q=q, bins=[1.0, 1.001], method="exponential", **fields)
 
 
 def _learning(method: str, runs: int, n: int = 100, noise: str = "auto", **options: Any) -> Case:
-    audited_plan = plan("mean", Unknown(_FAR, method=method, **options), n=n, d=1, noise=noise, **_LOOSE)
     others = np.linspace(-1, 1, n - 1)[:, None]
-    return _case(audited_plan, (np.vstack([others, [[_FAR]]]), np.vstack([others, [[-_FAR]]])), runs)
+    pair = np.vstack([others, [[_FAR]]]), np.vstack([others, [[-_FAR]]])
+    bounds = Unknown(_FAR, method=method, **options)
+    return _case("mean", bounds, pair, runs=runs, n=n, d=1, noise=noise, **_LOOSE)
 
 
 _FRIENDS, _BLOCKS = 400, 200
@@ -281,7 +279,7 @@ def _aggregate_case() -> Case:
     options: dict[str, Any] = {"blocks": _BLOCKS, "radius": 1.0, "dimension": 1, "workers": 1, "noise": "gaussian"}
 
     def here(data: Floats, rng: np.random.Generator) -> Floats:
-        """Without a process for each block, of which there would be millions."""
+        """The same without a process for each block, since there are millions of blocks."""
         with Session.open(data, Selection(), None, Reading(rng)) as session:
             blocks = deal(len(data), _BLOCKS, session.seed())
             results = np.stack([_mean(data[block]) for block in blocks])
@@ -316,8 +314,6 @@ def _projection(adversary: str) -> Case:
 
 
 _CORNERS = _replace_last_row([0.0, -1.0], [1.0, 2.0])
-_PURE = Budget(epsilon=1.0, delta=0)
-_BINS = Bins([0, 1, 2])
 _MOVED = _replace_last_row([0.5], [1.5])
 _ACROSS = _replace_last_row([1.0, 0.0], [-1.0, 0.0])
 CASES: dict[str, Callable[[], Case]] = {
@@ -337,16 +333,12 @@ CASES: dict[str, Callable[[], Case]] = {
     "mean-box": lambda: _vectors(_BOX, _CORNERS, statistic="mean", noise="gaussian", **_ONE),
     "describe-box": lambda: _vectors(_BOX, _CORNERS, statistic="describe", noise="gaussian", quantiles=None, **_ONE),
     "describe-quantiles": lambda: _describe_case(_CORNERS, **_ONE),
-    "count": lambda: _count_case(_add_row([0.0]), statistic="count", bounds=None, budget=_PURE, neighbors="add_remove"),
-    "count-groups": lambda: _count_case(
-        (_cities(1.0), _cities(1.0, "a")),
-        statistic="count",
-        bounds=None,
-        budget=_ONE["budget"],
-        groups=Groups("city", ["a", "b"]),
+    "count": lambda: _case("count", None, _add_row([0.0]), neighbors="add_remove", **_PURE),
+    "count-groups": lambda: _case(
+        "count", None, (_cities(1.0), _cities(1.0, "a")), groups=2, by=Groups("city", ["a", "b"]), **_ONE
     ),
-    "histogram": lambda: _count_case(_MOVED, statistic="histogram", bounds=_BINS, budget=_PURE),
-    "histogram-gaussian": lambda: _count_case(_MOVED, statistic="histogram", bounds=_BINS, **_ONE),
+    "histogram": lambda: _case("histogram", None, _MOVED, bins=[0, 1, 2], **_PURE),
+    "histogram-gaussian": lambda: _case("histogram", None, _MOVED, bins=[0, 1, 2], **_ONE),
     "people-mean": lambda: _people(People("name"), "mean"),
     "people-sum": lambda: _people(People("name", "sum", 1), "sum"),
     "people-rows": lambda: _people(People("name", "rows", 2), "mean"),

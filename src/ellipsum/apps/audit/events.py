@@ -1,4 +1,4 @@
-"""Events that tell two data sets apart, and what their counts prove about any guarantee.
+"""Events that distinguish two data sets, and the bounds on any guarantee that follow from their counts.
 
 docs/proofs/audit.md: [A1] one event, [A2] counts to probabilities, [A3] both data sets counted together.
 """
@@ -13,18 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...errors import Floats
 
-_RIDGE = 1e-9  # of a correlation matrix: coordinates that share their noise have none in some direction
+_RIDGE = 1e-9  # Added to a correlation matrix, which is singular where coordinates share their noise.
 
 
 @dataclass(frozen=True)
 class Score:
-    """One number for each output. Large ones are evidence for the second data set."""
+    """A function from outputs to numbers. Large numbers are evidence for the second data set."""
 
     name: str
     measure: Callable[[Floats], Floats]
     sign: float
     failed: float
-    """What an output that is no finite vector, or an exception, becomes: one infinity or the other."""
+    """The score of a failed run or of an output that is not finite: plus or minus infinity."""
 
     def __call__(self, outputs: Floats) -> Floats:
         with np.errstate(all="ignore"):
@@ -33,7 +33,7 @@ class Score:
 
 
 def learn_scores(first: Floats, second: Floats) -> list[Score]:
-    """Scores that may tell the two data sets apart: along a direction, and by the distance from the center."""
+    """Scores that may distinguish the two data sets: along a direction, and by the distance from the center."""
     fails = [float(np.mean(~np.isfinite(outputs).all(axis=1))) for outputs in (first, second)]
     failed = np.inf if fails[1] >= fails[0] else -np.inf
     first, second = (outputs[np.isfinite(outputs).all(axis=1)] for outputs in (first, second))
@@ -57,7 +57,7 @@ def _standard(first: Floats, second: Floats) -> tuple[Floats, Floats]:
 
 
 def _discriminant(first: Floats, second: Floats, shift: Floats) -> Floats:
-    """Fisher's direction: little noise, much difference."""
+    """Fisher's direction, in which the difference is largest compared with the noise."""
     both = np.concatenate([first - first.mean(axis=0), second - second.mean(axis=0)])
     covariance = both.T @ both / len(both)
     direction: Floats = np.linalg.solve(covariance + _RIDGE * np.eye(shift.size), shift)
@@ -75,12 +75,12 @@ def _distance(center: Floats, std: Floats) -> Callable[[Floats], Floats]:
 Counts = NDArray[np.int64]
 Bound = Callable[[ArrayLike, ArrayLike, int, float], Floats]
 _RANKS = 256
-_MANY = 1e4  # no fewer than the events that are tried
+_MANY = 1e4  # At least the number of events that are tried.
 
 
 @dataclass(frozen=True)
 class Event:
-    """A score above a threshold, which is evidence for the second data set, or one below it, for the first."""
+    """A score above a threshold (evidence for the second data set), or below it (evidence for the first)."""
 
     threshold: float
     above: bool
@@ -88,7 +88,7 @@ class Event:
     """"pair": hits and false alarms are bounded one by one; "pooled": right answers on both data sets together."""
 
     def counts(self, first: Floats, second: Floats) -> tuple[int, int]:
-        """(hits, false alarms): how often it happens where it should, and where it should not."""
+        """(hits, false alarms): how often the event happens on its own data set, and on the other one."""
         above = [int(np.count_nonzero(scores > self.threshold)) for scores in (first, second)]
         if self.above:
             return above[1], above[0]
@@ -140,7 +140,7 @@ def epsilon_bound(hits: ArrayLike, alarms: ArrayLike, runs: int, miss: float, de
 
 @dataclass(frozen=True)
 class Candidates:
-    """Thresholds that cut two samples of scores in many ways, with the counts of both kinds of event."""
+    """Many thresholds for two samples of scores, and the number of scores above each."""
 
     thresholds: Floats
     above: tuple[Counts, Counts]
@@ -157,7 +157,7 @@ class Candidates:
         return Candidates(thresholds, (above[0], above[1]), first.size)
 
     def best(self, bound: Callable[[Counts, Counts], Floats], rule: str) -> tuple[float, Event]:
-        """The event of the largest bound on these counts, and that bound."""
+        """The largest bound that these counts give, and its event."""
         low, high = self.above
         events = []
         for above, hits, alarms in ((True, high, low), (False, self.runs - low, self.runs - high)):
@@ -168,10 +168,10 @@ class Candidates:
 
 
 def choose_for_mu(first: Floats, second: Floats, miss: float) -> tuple[float, Event]:
-    """The event for a bound on mu, from scores that are not counted again, and what it is expected to show.
+    """The expected bound on mu and its event, from scores that are not counted again.
 
-    Half-way between the two medians, which is best for noise that is symmetric, unless another event is certain to
-    show more: the largest of many noisy estimates would stray from the best one.
+    The threshold is the middle of the two medians, which is best for symmetric noise. Another event replaces it only
+    if its bound is certainly larger, since the largest of many noisy estimates is biased.
     """
     middle = np.median(first) / 2 + np.median(second) / 2
     home = Event(float(middle) if np.isfinite(middle) else 0.0, True, "pooled")
@@ -183,6 +183,6 @@ def choose_for_mu(first: Floats, second: Floats, miss: float) -> tuple[float, Ev
 
 
 def choose_for_epsilon(first: Floats, second: Floats, miss: float, delta: float) -> Event:
-    """The event for a bound on epsilon: that of the largest bound on scores that are not counted again."""
+    """The event with the largest bound on epsilon, from scores that are not counted again."""
     candidates = Candidates.of(first, second)
     return candidates.best(lambda hits, alarms: epsilon_bound(hits, alarms, first.size, miss, delta), "pair")[1]

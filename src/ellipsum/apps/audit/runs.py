@@ -1,7 +1,7 @@
 """Many runs of a mechanism on one data set, in parts with independent seeds.
 
-What a part draws depends on the seed, the data set and the part's number, not on which process serves it. Parts run in
-interpreters of their own, so that closures serve and no script is run twice.
+The draws of a part depend on the seed, the data set and the number of the part, not on the process. Processes are new
+interpreters, so that closures can be sent to them and the caller's script is not run again.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class ManyDraws(Protocol):
 
 
 Mechanism = Callable[..., object] | ManyDraws
-"""A function of data, or of data and a generator; or one that draws many outputs at once."""
+"""A function of data, or of data and a generator; or an object that draws many outputs at once."""
 Pair = tuple[object, object]
-"""Two neighboring data sets, whatever the mechanism takes as data."""
+"""Two neighboring data sets, of any type that the mechanism accepts."""
 
-_MANY, _SINGLE = 1 << 16, 64  # runs in a part: drawn in one call, or one by one
-_WORTH_PROCESSES = 4.0  # seconds of work: each starts an interpreter
+_MANY, _SINGLE = 1 << 16, 64  # The number of runs in a part, where they are drawn in one call or one by one.
+_WORTH_PROCESSES = 4.0  # Seconds of work from which on other processes save time.
 _LOST = "A process of this audit ended early. Memory may be short: use processes=1."
 _CANNOT_TRAVEL = "This mechanism or its data cannot be sent to another process. Pass processes=1."
 
@@ -60,7 +60,7 @@ class Runner:
     width: int
 
     def __call__(self, part: Part) -> Floats:
-        """The outputs, one per row; NaN where a run failed or gave anything but `width` numbers."""
+        """The outputs, one per row; NaN where a run failed or did not return `width` numbers."""
         rng = public_generator(part.seed)
         data = self.pair[part.which]
         if hasattr(self.mechanism, "many"):
@@ -70,7 +70,7 @@ class Runner:
 
 
 def caller(mechanism: Callable[..., object], rng: np.random.Generator) -> Callable[[object], object]:
-    """The mechanism as a function of data alone; it gets a generator if it takes two arguments."""
+    """The mechanism as a function of data alone; a mechanism with two arguments gets the generator."""
     return (lambda data: mechanism(data, rng)) if _takes_two(mechanism) else mechanism
 
 
@@ -110,7 +110,7 @@ class Trial:
 
 
 def trial_of(mechanism: Mechanism, pair: Pair, seed: bytes) -> Trial:
-    """Test runs on one data set, or one call if the mechanism draws many outputs in one call."""
+    """Test the mechanism by two runs on a data set, or by one call if it draws many outputs at once."""
     if hasattr(mechanism, "many"):
         return Trial(int(flat(mechanism.many(pair[0], 1, public_generator(seed))).size))
     error: Exception | None = None
@@ -130,7 +130,7 @@ def trial_of(mechanism: Mechanism, pair: Pair, seed: bytes) -> Trial:
 
 
 def parts_of(which: int, runs: int, seed: bytes, many: bool) -> Iterator[Part]:
-    """The parts of a number of runs on a data set, each with a seed of its own."""
+    """The parts of a number of runs on a data set, each with its own seed."""
     size = _MANY if many else _SINGLE
     count = -(-runs // size)
     for number, key in enumerate(public_words(seed, which << 40, count)):
@@ -139,9 +139,9 @@ def parts_of(which: int, runs: int, seed: bytes, many: bool) -> Iterator[Part]:
 
 @dataclass
 class PairRuns:
-    """Runs of a mechanism on two neighboring data sets, stage by stage, each stage with seeds of its own.
+    """Runs of a mechanism on two neighboring data sets in stages with separate seeds.
 
-    runs: on each data set, in all stages together.
+    runs: the number on each data set, in all stages together.
     """
 
     runner: Runner
@@ -155,7 +155,7 @@ class PairRuns:
     def of(
         mechanism: Mechanism, pair: object, runs: int, processes: int | None, rng: np.random.Generator | None
     ) -> PairRuns:
-        """Checked arguments of an audit, after one run that shows how long the others take."""
+        """Check the arguments of an audit, and measure the time of a run."""
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise UsageError("pair must hold two data sets: (data, the same with one row or person changed).")
         if not callable(mechanism) and not hasattr(mechanism, "many"):
@@ -191,7 +191,7 @@ class PairRuns:
 
 
 def run_parts(runner: Runner, parts: list[Part], processes: int) -> Iterator[Floats]:
-    """What each part gives, in order; with one process, here. Worker w has the parts w, w + processes, ..."""
+    """The outputs of the parts, in order. Worker w runs the parts w, w + processes, ...; one process is this one."""
     if processes == 1:
         yield from map(runner, parts)
         return
@@ -222,12 +222,12 @@ def _pack(runner: Runner, parts: list[Part]) -> bytes:
 
 
 def serve() -> None:
-    """A worker's life: read the runner and its parts, answer each. What a mechanism prints goes to standard error."""
+    """Run as a worker: read the runner and its parts, and send the outputs. Printed text goes to standard error."""
     caller = take_pipe()
     task = caller.receive()
     if task is None:
         return
     runner, parts = pickle.loads(task)
     for part in parts:
-        seed_globals(part.seed)  # those that all callers in a process share would be alike in all processes
+        seed_globals(part.seed)  # The global generators would otherwise be equal in all processes.
         caller.send(pickle.dumps(runner(part)))

@@ -1,11 +1,10 @@
-"""The command line. `main` maps every ending to its exit code:
+"""The command line. `main` ends with one of these exit codes:
 
-0 success, 1 no to the question whether to go on, 2 wrong usage, 3 budget refused, 4 could not read or write, and 128 +
-the signal's number where one ended it: 130 interrupted (Ctrl-C), 143 terminated, 129 hung up, 131 quit, and 141 where
-the reader of its output went away.
+0 success, 1 declined at the question, 2 wrong usage, 3 budget refused, 4 could not read or write, and 128 + the number
+of a signal: 130 interrupted (Ctrl-C), 143 terminated, 129 hung up, 131 quit, 141 the reader of the output has ended.
 
-`options` has the options of the commands, `commands`, `tools` and `ledger` the commands, `requests` and `parsing` turn
-options into requests of the library, and `output` prints.
+`options` has the options of the commands. `commands`, `tools` and `ledger` have the commands. `requests` and `parsing`
+turn options into requests of the library, and `output` prints.
 """
 
 from __future__ import annotations
@@ -19,47 +18,46 @@ from typing import NoReturn
 
 from ...util import interrupts
 
-# Whatever was not foreseen: the error itself may quote a cell.
+# The text for unexpected errors, since the error itself may quote a cell.
 _UNFORESEEN = (
-    "Unexpected error. Its details are hidden because they could contain data. Likely causes: disk full, "
-    "output closed, "
-    "too little memory, too many open files."
+    "Unexpected error. Its details are hidden because they could contain data. Likely causes: disk full, output "
+    "closed, too little memory, too many open files."
 )
-_READER_IS_GONE = 141  # 128 + SIGPIPE, which a shell reports of a program that writes to a closed pipe
-_LONGEST = 1000  # letters of a message
+_READER_IS_GONE = 141  # 128 + SIGPIPE, as shells report for a program that writes to a closed pipe.
+_LONGEST = 1000  # The largest number of letters of a message.
 _NOTHING = "interrupted: nothing was written."
 _NOT_ALL = "interrupted: not everything was written."
 _NO_OUTPUT = "standard output is closed. Nothing was read."
 
 
 def main() -> NoReturn:
-    """Entry point of `ellipsum`; nothing heavy is imported before the interrupt handlers stand."""
+    """Run `ellipsum`. The handlers of signals are set before anything heavy is imported."""
     try:
         interrupts.listen()
         code = run()
-        interrupts.check_interrupted()  # typer turns an interrupt into an exit code of its own.
+        interrupts.check_interrupted()  # typer replaces an interrupt by an exit code.
         interrupts.ignore()
     except KeyboardInterrupt:
         interrupts.ignore()
         _print_error_line(_NOT_ALL if interrupts.anything_written() else _NOTHING)
         code = 128 + (interrupts.signalled() or signal.SIGINT)
-        exec("")  # Python would end itself with SIGINT if the interrupt came in an exec, as when a dataclass is made
+        exec("")  # After an interrupt inside `exec`, as in a dataclass decorator, Python would end itself with SIGINT.
     for stream in (sys.stdout, sys.stderr):
-        _let_go(stream)
+        _discard_output(stream)
     sys.exit(code)
 
 
 def run() -> int:
-    """Run the command in sys.argv and return its exit code; what was not foreseen has a fixed text, nothing quoted."""
+    """Run the command in sys.argv and return its exit code. Unexpected errors have a fixed text without data."""
     try:
-        if not _streams_stand():
+        if not _repair_streams():
             return _give_up(_NO_OUTPUT)
         code = _run()
         sys.stdout.flush()
         return code
     except BrokenPipeError:
         return _READER_IS_GONE
-    except SystemExit as ending:  # Raised by typer when the reader of the output is gone.
+    except SystemExit as ending:  # typer raises it if the reader of the output has ended.
         return _READER_IS_GONE if ending.code else 0
     except Exception:
         interrupts.check_interrupted()  # An interrupt may make an import fail.
@@ -89,27 +87,27 @@ def _run() -> int:
     except DataError as error:
         return _fail(str(error), 4)
     except Exception as error:
-        # The parser's own complaints; their class has moved between releases of typer.
+        # An error of the parser; its class differs between releases of typer.
         if not hasattr(error, "format_message"):
             raise
-        from .wording import unknown_option_message
+        from .options import unknown_option_message
 
         return _fail(unknown_option_message(error) or error.format_message(), 2)
 
 
-def _streams_stand() -> bool:
-    """Whether standard output is open; streams that are closed lead nowhere, and no file may take their place."""
+def _repair_streams() -> bool:
+    """Whether standard output is open. Closed streams become os.devnull, so that no other file gets their number."""
     is_open = sys.stdout is not None
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="backslashreplace")  # No character may stop a release that is charged already.
+        sys.stdout.reconfigure(errors="backslashreplace")  # No character may end a release after its charge.
     return is_open
 
 
-def _let_go(stream: object) -> None:
-    """Discard what cannot be written: Python would otherwise fail at exit with its own code."""
+def _discard_output(stream: object) -> None:
+    """Discard output that cannot be written. Otherwise Python would fail at exit with its own code."""
     try:
         stream.flush()  # type: ignore[attr-defined]
     except (OSError, ValueError):
@@ -118,22 +116,22 @@ def _let_go(stream: object) -> None:
 
 
 def _give_up(text: str) -> int:
-    """Print a fixed text. Nothing is imported, since an import may have failed."""
+    """Print a fixed text without any import, since an import may have failed."""
     _print_error_line(f"error: {text}")
     return 4
 
 
 def _fail(message: str, code: int) -> int:
     from ...errors import visible
-    from .wording import name_options
+    from .options import name_options
 
-    if message:  # Empty when help was shown instead.
+    if message:  # It is empty if help was shown instead.
         _print_error_line(f"error: {visible(_shorten(name_options(' '.join(message.split()))))}")
     return code
 
 
 def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """A warning in a line of its own, without the place in the code that it came from."""
+    """Print a warning on its own line, without the place in the code that raised it."""
     from ...errors import visible
 
     _print_error_line(f"warning: {visible(_shorten(' '.join(str(message).split())))}")

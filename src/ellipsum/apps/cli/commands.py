@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,34 +13,22 @@ from ...version import VERSION
 from . import tools
 from .ledger import ledger_app
 from .options import (
-    DescribeOptions,
-    ErrorOptions,
-    FileOptions,
-    GroupOptions,
-    GuessOptions,
-    HistogramOptions,
-    LearningMethodOptions,
-    PeopleOptions,
+    OPTIONS,
+    STATISTICS,
+    DataOptions,
     PlainCommand,
     PlainGroup,
-    PrivacyOptions,
-    QuantileOptions,
-    ReleaseOptions,
-    RunOptions,
-    SumOptions,
-    VectorOptions,
-    input_option,
+    advanced_option,
+    flag,
     output_option,
-    people_option,
     privacy_option,
     statistic_option,
+    typed_options,
     with_options,
 )
 
 if TYPE_CHECKING:
     from ...api import AnyPlan
-    from ...releases.base import StatisticRelease
-    from ...request.request import Request
     from .output import ReleaseConsole
 
 app = typer.Typer(
@@ -74,53 +62,55 @@ def _root(
 
 
 _BOUNDS = "--bounds age=0:120 --bounds income=0:200000 --epsilon 1 --delta 1e-6"
-_KINDS: dict[str, type[ReleaseOptions]] = {}
-"""The options of each statistic."""
 
 
-def _add_statistic(statistic: str, kind: type[ReleaseOptions], purpose: str, example: str) -> None:
-    """Add the command of a statistic; purpose, example: its help."""
+def _add_statistic(statistic: str, purpose: str, example: str, **changed: Any) -> None:
+    """Add the command of a statistic; purpose, example: its help; changed: options that it describes otherwise."""
 
-    def command(options: ReleaseOptions) -> None:
+    def command(options: DataOptions) -> None:
         _publish(statistic, options)
 
     command.__doc__ = f"{purpose}\n\nExample:\n\n    ellipsum {statistic} people.csv {example}"
-    command.__annotations__["options"] = kind
-    app.command(statistic, cls=PlainCommand)(with_options(command))
-    _KINDS[statistic] = kind
+    app.command(statistic, cls=PlainCommand)(with_options(OPTIONS[statistic], **changed)(command))
 
 
-_add_statistic("sum", SumOptions, "Publish the differentially private sum of each column.", _BOUNDS)
-_add_statistic("mean", SumOptions, "Publish the differentially private mean of each column.", _BOUNDS)
+_add_statistic("sum", "Publish the differentially private sum of each column.", _BOUNDS)
+_add_statistic("mean", "Publish the differentially private mean of each column.", _BOUNDS)
 _add_statistic(
     "describe",
-    DescribeOptions,
-    "Publish count, mean and standard deviation of each column in one release.",
+    "Publish count, mean, standard deviation and quantiles of each column in one release.",
     _BOUNDS,
+    shape=advanced_option("optimal|ball", "Shape of the noise: optimal (default), or ball (the same in every column)."),
 )
 _add_statistic(
-    "quantiles", QuantileOptions, "Publish quantiles of each column; all further quantiles then cost nothing.", _BOUNDS
+    "quantiles",
+    "Publish quantiles of each column; all further quantiles then cost nothing.",
+    _BOUNDS,
+    bins=statistic_option(
+        "BINS", "integer for columns of whole numbers, a number of bins, or edges: 0,10,20. Default: chosen."
+    ),
+    method=statistic_option(
+        "cdf|exponential",
+        "cdf (default): all quantiles with intervals; exponential: more accurate for one quantile, without intervals.",
+    ),
 )
 _add_statistic(
     "histogram",
-    HistogramOptions,
-    "Publish how many values lie in each bin, or are one of the listed categories.",
+    "Publish the number of values in each bin, or in each listed category.",
     "--bins age=0,18,65,120 --categories city=Bern,Ulm --epsilon 1 --delta 1e-6",
 )
 _add_statistic(
     "count",
-    ReleaseOptions,
-    "Publish the number of rows or people, or of those in each group.",
+    "Publish the number of rows or people, in total or in each group.",
     "--by city --keys Bern,Ulm --epsilon 1 --delta 0",
 )
 
 
-def _publish(statistic: str, options: ReleaseOptions) -> None:
+def _publish(statistic: str, options: DataOptions) -> None:
     from .output import ReleaseConsole, draw, print_result
-    from .requests import check_targets, warn_of_passwords
+    from .requests import check_files
 
-    check_targets(options)
-    warn_of_passwords(options)
+    check_files(options)
     with ReleaseConsole(statistic, options) as console:
         run = _run_request if options.plan is None else _run_saved
         release, plan = run(statistic, options, console)
@@ -133,44 +123,28 @@ def _publish(statistic: str, options: ReleaseOptions) -> None:
     draw(release, options)
 
 
-def _run_request(statistic: str, options: ReleaseOptions, console: ReleaseConsole) -> tuple[StatisticRelease, AnyPlan]:
-    """The release of what the options ask for, and its plan."""
-    from .requests import make_request, parse_budget
-
-    return _prepared(make_request(statistic, options, parse_budget(options)), options, console)
-
-
-def _prepared(request: Request, options: RunOptions, console: ReleaseConsole) -> tuple[Any, AnyPlan]:
-    """A request on the data of the options: approved by a person, then released."""
+def _run_request(statistic: str, options: DataOptions, console: ReleaseConsole) -> tuple[Any, AnyPlan]:
+    """Release what the options ask for, after a person approved the plan; return the plan too."""
     from ...api import prepare_request
-    from .output import forecast_line, print_line
-    from .requests import open_data, read_data
+    from ...session import read_options
+    from .output import forecast_line, print_people
+    from .requests import make_request, open_data, parse_account, parse_budget
 
-    if request.people is not None:
-        print_line(_people_line(request))
-    with prepare_request(request, open_data(options), read_data(options, console.progress)) as prepared:
+    request = make_request(statistic, options, parse_budget(options))
+    print_people(request.people, request.neighbors, request.stated)
+    account = parse_account(options)
+    reading = read_options(None, options.threads, console.progress, account, options.request_id)
+    with prepare_request(request, open_data(options), reading) as prepared:
         console.approve(prepared.plan, forecast_line(prepared.plan))
         return prepared.release(), prepared.plan
 
 
-def _people_line(request: Request) -> str:
-    """What is known before rows are grouped by person; the forecast needs the number of people."""
-    from ... import Privacy
-    from ...display.wording import describe_neighbors
-    from ...errors import named
-
-    assert request.people is not None
-    budget = ", ".join(f"{name} = {value:g}" for name, value in request.stated.items())
-    neighbors = describe_neighbors(Privacy(0.0, 0.0, request.neighbors, "person"))
-    return f"Grouping rows by {named(request.people.privacy_id)}; the forecast follows. {budget}; {neighbors}"
-
-
-def _run_saved(statistic: str, options: ReleaseOptions, console: ReleaseConsole) -> tuple[StatisticRelease, AnyPlan]:
-    """The release of a saved plan, and that plan."""
+def _run_saved(statistic: str, options: DataOptions, console: ReleaseConsole) -> tuple[Any, AnyPlan]:
+    """Release what a saved plan asks for; return the plan too."""
     from ... import UsageError, from_json
     from ...plans.base import StatisticPlan
     from ...util.atomic_files import read_text
-    from .output import forecast_line, print_line
+    from .output import forecast_line, print_people
     from .parsing import parse_names
     from .requests import check_plan_alone, open_data, parse_account
 
@@ -182,17 +156,14 @@ def _run_saved(statistic: str, options: ReleaseOptions, console: ReleaseConsole)
         raise UsageError(
             f"--plan {options.plan} is not for {statistic}. Run: ellipsum {plan.request.statistic} ... --plan"
         )
-    if plan.request.people is not None:
-        print_line(_people_line(plan.request))
+    print_people(plan.request.people, plan.request.neighbors, plan.stated)
     console.approve(plan, forecast_line(plan))
-    columns = parse_names(getattr(options, "columns", None), "--columns")
-    account = parse_account(options)
     release = plan.release(
         open_data(options),
-        columns=columns,
+        columns=parse_names(options.columns, "--columns"),
         threads=options.threads,
         progress=console.progress,
-        ledger=account,
+        ledger=parse_account(options),
         request_id=options.request_id,
     )
     return release, plan
@@ -201,34 +172,19 @@ def _run_saved(statistic: str, options: ReleaseOptions, console: ReleaseConsole)
 # Plans and learned bounds -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanOptions(VectorOptions, ErrorOptions, PeopleOptions, GroupOptions, PrivacyOptions, FileOptions):
-    """Options of a plan of any statistic."""
-
-    statistic: str = statistic_option(
-        "NAME", "mean (default), sum, describe, quantiles, histogram or count.", default="mean"
-    )
-    covariance: bool = statistic_option("", "Of describe: also correlations of the columns.", default=False)
-    quantiles: str | None = statistic_option("LIST|none", "Of describe: probabilities of its quantiles, or none.")
-    q: str | None = statistic_option("LIST", "Of quantiles: probabilities. Default: 0.25,0.5,0.75.")
-    bins: list[str] | None = statistic_option("BINS", "Of quantiles or a histogram, as these commands take them.")
-    categories: list[str] | None = statistic_option("NAME=LIST", "Of a histogram: categories of a column, repeated.")
-    n: str | None = privacy_option("N", "Number of rows (a guess with add-remove); auto: the fewest that meet --error.")
-    d: int | None = input_option("D", "Number of columns, where no names say it.")
-    error: float | None = privacy_option(
-        "E", "Root mean square error to meet, all columns together, instead of --epsilon."
-    )
-    expected: int | None = people_option("N", "With --by: your guess of the number of groups.")
-    output: Path | None = output_option("FILE", "Write the plan to this file.", flags=("--output", "-o"))
-
-
-_PLAN_ONLY = {"statistic", "n", "d", "error", "expected"}
-
-
 @app.command("plan", cls=PlainCommand)
-@with_options
-def plan_command(options: PlanOptions) -> None:
-    """Compute the expected error of a release without any data, and save its plan.
+@with_options(
+    OPTIONS["plan"],
+    covariance=statistic_option("", "Of describe: also correlations of the columns."),
+    quantiles=statistic_option("LIST|none", "Of describe: probabilities of its quantiles, or none."),
+    q=statistic_option("LIST", "Of quantiles: probabilities. Default: 0.25,0.5,0.75."),
+    bins=statistic_option("BINS", "Of quantiles or a histogram, as these commands take them."),
+    categories=statistic_option("NAME=LIST", "Of a histogram: categories of a column, repeated."),
+    n=privacy_option("N", "Number of rows (a guess with add-remove); auto: the fewest that meet --error."),
+    output=output_option("FILE", "Write the plan to this file.", flags=("--output", "-o")),
+)
+def plan_command(options: DataOptions) -> None:
+    """Compute the expected error of a release without any data, and save the plan.
 
     Example:
 
@@ -236,15 +192,16 @@ def plan_command(options: PlanOptions) -> None:
     """
     from ...api import plan_request
     from .output import draw, print_result
-    from .requests import check_targets, make_request, parse_budget, parse_groups
+    from .requests import check_files, make_request, parse_budget, parse_n
 
-    check_targets(options)
+    check_files(options)
+    _check_statistic(options)
     if options.error is None or options.epsilon is not None or options.delta is None:
         parse_budget(options)
-    request = make_request(options.statistic, _of_statistic(options), None)
+    n = options.n if options.n == "auto" else parse_n(options.n, " or auto")
     plan = plan_request(
-        replace(request, groups=parse_groups(options, options.expected)),
-        _parse_n(options.n),
+        make_request(options.statistic, replace(options, n=None), None),
+        n,
         options.d,
         epsilon=options.epsilon,
         delta=options.delta,
@@ -256,44 +213,23 @@ def plan_command(options: PlanOptions) -> None:
     draw(plan, options)
 
 
-def _parse_n(text: str | None) -> int | str | None:
-    from ... import UsageError
-
-    try:
-        return text if text in (None, "auto") else int(text)
-    except ValueError:
-        raise UsageError(f"--n must be a whole number or auto, got {text!r}.") from None
-
-
-def _of_statistic(options: PlanOptions) -> ReleaseOptions:
-    """The options as the command of the statistic has them; an option of another statistic is refused."""
+def _check_statistic(options: DataOptions) -> None:
+    """Refuse an option that the command of the statistic does not have."""
     from ... import UsageError
     from ...errors import choice
 
-    kind = _KINDS[choice("--statistic", options.statistic, tuple(_KINDS))]
-    accepted = {field.name for field in fields(kind)}
-    values: dict[str, Any] = {}
-    for field in fields(options):
-        value = getattr(options, field.name)
-        if field.name in _PLAN_ONLY or value in (field.default, []):
-            continue
-        if field.name not in accepted:
-            name = f"--{field.name.replace('_', '-')}"
-            raise UsageError(f"{name} is not an option of {options.statistic}. Leave it out.")
-        values[field.name] = ",".join(value) if kind is QuantileOptions and field.name == "bins" else value
-    return kind(files=[], **values)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LearnOptions(LearningMethodOptions, GuessOptions, RunOptions):
-    """Options of learned bounds."""
-
-    output: Path | None = output_option("FILE", "Write the bounds here, for --bounds FILE.", flags=("--output", "-o"))
+    accepted = {*OPTIONS[choice("--statistic", options.statistic, STATISTICS)], "statistic", "d", "error", "expected"}
+    for name in typed_options(options):
+        if name not in accepted:
+            raise UsageError(f"{flag(name)} is not an option of {options.statistic}. Leave it out.")
 
 
 @app.command("learn", cls=PlainCommand)
-@with_options
-def learn_command(options: LearnOptions) -> None:
+@with_options(
+    OPTIONS["learn"],
+    output=output_option("FILE", "Write the bounds here, for --bounds FILE.", flags=("--output", "-o")),
+)
+def learn_command(options: DataOptions) -> None:
     """Estimate bounds privately and save them; later releases take them with --bounds FILE.
 
     Example:
@@ -302,29 +238,7 @@ def learn_command(options: LearnOptions) -> None:
 
         ellipsum mean people.csv --bounds bounds.json --epsilon 1 --delta 1e-6
     """
-    from ...request.request import Request
-    from .output import ReleaseConsole, draw, print_result
-    from .requests import check_targets, known_bounds, parse_budget, parse_neighbors, parse_people, warn_of_passwords
-
-    check_targets(options)
-    warn_of_passwords(options)
-    bounds, names = known_bounds(options)
-    request = Request(
-        "learn",
-        bounds,
-        parse_budget(options),
-        neighbors=parse_neighbors(options),
-        n=options.n,
-        columns=names,
-        people=parse_people(options),
-    )
-    with ReleaseConsole("bounds", options) as console:
-        learned, _ = _prepared(request, options, console)
-    check_interrupted()
-    if options.output is not None:
-        learned.save(options.output)
-    print_result(learned, options)
-    draw(learned, options)
+    _publish("learn", options)
 
 
 app.command("project", cls=PlainCommand)(tools.project_command)

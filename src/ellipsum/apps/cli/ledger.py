@@ -36,83 +36,51 @@ ledger_app = typer.Typer(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class AddressOptions:
-    """Where a ledger is."""
+@dataclass(kw_only=True)
+class LedgerOptions:
+    """Every option of the ledger's commands. Options that a command does not accept keep their defaults."""
 
     ledger: str = argument("LEDGER", "A file (SQLite), or postgresql://user@host/name.", envvar="ELLIPSUM_LEDGER")
-
-
-@dataclass(frozen=True, kw_only=True)
-class DatasetOptions(AddressOptions):
-    """A data set of a ledger."""
-
     dataset: str | None = ledger_option("NAME", "The name of the data set.")
-
-    @property
-    def name(self) -> str:
-        """The data set, where there must be one."""
-        if self.dataset is None:
-            raise UsageError("--dataset is missing. Pass the name of the data set.")
-        return self.dataset
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShowOptions(DatasetOptions):
-    """Options of `ledger show`."""
-
-    as_json: bool = output_option("", "Print only JSON on standard output.", default=False, flags=("--json",))
-
-
-@dataclass(frozen=True, kw_only=True)
-class InitOptions(DatasetOptions):
-    """The budget of a data set."""
-
     epsilon: str | None = privacy_option("DECIMAL", "Total budget: epsilon. No default.")
     delta: str | None = privacy_option("DECIMAL", "Total budget: delta. No default.")
     mu: str | None = privacy_option("DECIMAL", "Total budget in Gaussian DP, instead of epsilon.")
     cap: list[str] | None = privacy_option(
-        "NAME=D", "mu=M, epsilon=E (may repeat) or delta=D: limits within the budget. Default: by the first release."
+        "NAME=D",
+        "mu=M, epsilon=E (may repeat) or delta=D: limits within the budget. Default: set by the first release.",
     )
     neighbors: str | None = privacy_option(
-        "replace|add-remove", "Of every release. Default: that of the first release."
+        "replace|add-remove", "Neighboring relation of every release. Default: the relation of the first release."
     )
     privacy_id: str | None = people_option(
-        "COLUMN", "Column that identifies people. Default: that of the first release."
+        "COLUMN", "Column that identifies people. Default: the column of the first release."
     )
     analyst_cap: list[str] | None = ledger_option(
         "NAME=E", "Limit of an analyst, repeated; *=E for all others together."
     )
     period: str | None = ledger_option("day|week|month|year=E", "Limit for each period, within the budget.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class HistoryOptions(ShowOptions):
-    """Options of `ledger history`."""
-
+    anchor: str | None = ledger_option("HASH", "An anchor that show printed earlier, for comparison.")
+    as_json: bool = output_option("", "Print only JSON on standard output.", default=False, flags=("--json",))
     last: int = output_option("N", "Number of entries, the last ones. Default: 50.", default=50)
-
-
-@dataclass(frozen=True, kw_only=True)
-class VerifyOptions(AddressOptions):
-    """Options of `ledger verify`."""
-
-    anchor: str | None = ledger_option("HASH", "An anchor that show printed earlier, to be compared.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExportOptions(AddressOptions):
-    """Options of `ledger export`."""
-
     form: str = output_option(
         "FORMAT", "jsonl (default), dp_accounting (events) or registry (YAML).", default="jsonl", flags=("--format",)
     )
     output: Path | None = output_option("FILE", "Write to this file.", flags=("--output", "-o"))
 
+    @property
+    def name(self) -> str:
+        """The data set, which must be given."""
+        if self.dataset is None:
+            raise UsageError("--dataset is missing. Pass the name of the data set.")
+        return self.dataset
+
+
+_INIT = "ledger dataset epsilon delta mu cap neighbors privacy_id analyst_cap period"
+
 
 @ledger_app.command("init", cls=PlainCommand)
-@with_options
-def init_command(options: InitOptions) -> None:
+@with_options(_INIT.split())
+def init_command(options: LedgerOptions) -> None:
     """Create the budget of a data set; the ledger is created if there is none.
 
     Example:
@@ -134,9 +102,9 @@ def init_command(options: InitOptions) -> None:
 
 
 @ledger_app.command("show", cls=PlainCommand)
-@with_options
-def show_command(options: ShowOptions) -> None:
-    """Show what is spent and left of each budget, and the checkpoint hash (anchor) of all entries.
+@with_options(["ledger", "dataset", "as_json"])
+def show_command(options: LedgerOptions) -> None:
+    """Show the spent and remaining part of each budget, and the checkpoint hash (anchor) of all entries.
 
     Example:
 
@@ -154,8 +122,8 @@ def show_command(options: ShowOptions) -> None:
 
 
 @ledger_app.command("history", cls=PlainCommand)
-@with_options
-def history_command(options: HistoryOptions) -> None:
+@with_options(["ledger", "dataset", "as_json", "last"])
+def history_command(options: LedgerOptions) -> None:
     """List the entries, the last one at the end.
 
     Example:
@@ -173,8 +141,8 @@ def history_command(options: HistoryOptions) -> None:
 
 
 @ledger_app.command("verify", cls=PlainCommand)
-@with_options
-def verify_command(options: VerifyOptions) -> None:
+@with_options(["ledger", "anchor"])
+def verify_command(options: LedgerOptions) -> None:
     """Check every entry and the chain of hashes; name the first bad entry.
 
     Example:
@@ -185,9 +153,9 @@ def verify_command(options: VerifyOptions) -> None:
 
 
 @ledger_app.command("export", cls=PlainCommand)
-@with_options
-def export_command(options: ExportOptions) -> None:
-    """Export the entries, events for dp_accounting, or drafts for the public registry of deployments.
+@with_options(["ledger", "form", "output"])
+def export_command(options: LedgerOptions) -> None:
+    """Export the entries, the events for dp_accounting, or drafts for the public registry of deployments.
 
     Example:
 
@@ -207,9 +175,9 @@ def export_command(options: ExportOptions) -> None:
 
 
 @ledger_app.command("close", cls=PlainCommand)
-@with_options
-def close_command(options: DatasetOptions) -> None:
-    """Refuse all further releases of a data set, whatever is left of its budget.
+@with_options(["ledger", "dataset"])
+def close_command(options: LedgerOptions) -> None:
+    """Refuse all further releases of a data set, even if budget remains.
 
     Example:
 
@@ -229,7 +197,7 @@ def _open(address: str) -> Ledger:
 
 
 def _parse_amounts(option: str, texts: Sequence[str]) -> dict[str, str]:
-    """`NAME=AMOUNT` for several names."""
+    """Parse `NAME=AMOUNT` for several names."""
     amounts: dict[str, str] = {}
     for text in texts:
         name, separator, amount = text.rpartition("=")
@@ -242,7 +210,7 @@ def _parse_amounts(option: str, texts: Sequence[str]) -> dict[str, str]:
 
 
 def _parse_caps(texts: Sequence[str]) -> dict[str, str | list[str]]:
-    """Limits by name; of epsilon there may be several."""
+    """Parse limits by name; epsilon may have several."""
     several = [text.partition("=")[2] for text in texts if text.startswith("epsilon=")]
     single = _parse_amounts("--cap", [text for text in texts if not text.startswith("epsilon=")])
     return {**single, **({"epsilon": several} if several else {})}

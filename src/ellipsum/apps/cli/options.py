@@ -1,11 +1,12 @@
-"""The options of the commands, in the groups that help shows; nothing heavy is imported, so that help comes at once.
+"""The options of the commands; nothing heavy is imported, so that help comes at once.
 
-A command's function takes one object of options; `with_options` lets typer see its fields as options.
+Commands that read data or plan share `DataOptions`; `OPTIONS` lists what each of them accepts. A command's function
+takes one object of options, and `with_options` lets typer see its fields.
 """
 
 from __future__ import annotations
 
-import itertools
+import re
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
@@ -15,6 +16,8 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
+
+from ...suggestions import unknown_option
 
 PANELS = (
     "Statistic",
@@ -28,9 +31,6 @@ PANELS = (
 )
 
 
-_places = itertools.count()
-
-
 def option(
     panel: str,
     metavar: str,
@@ -40,24 +40,55 @@ def option(
     flags: tuple[str, ...] = (),
     envvar: str | None = None,
 ) -> Any:
-    """A field that is an option, which help explains in one panel; an empty metavar is a flag's."""
+    """A field that is an option; help shows it in this panel. A flag has an empty metavar."""
     described = {"metavar": metavar, "help": help, "rich_help_panel": panel, "show_default": False, "envvar": envvar}
-    return field(default=default, metadata={"flags": flags, "option": described, "place": next(_places)})
+    return field(default=default, metadata={"flags": flags, "option": described})
 
 
-def argument(metavar: str, help: str, *, required: bool = True, envvar: str | None = None) -> Any:
-    """A field that is the positional argument."""
+def argument(metavar: str, help: str, *, envvar: str | None = None, **default: Any) -> Any:
+    """A field that is the positional argument, which is required unless it has a default."""
     described = {"metavar": metavar, "help": help, "show_default": False, "envvar": envvar}
-    return field(default=MISSING if required else None, metadata={"argument": described})
+    return field(**default, metadata={"argument": described})
 
 
 statistic_option, privacy_option, bounds_option, input_option = (partial(option, panel) for panel in PANELS[:4])
 people_option, output_option, ledger_option, advanced_option = (partial(option, panel) for panel in PANELS[4:])
 
 
-@dataclass(frozen=True, kw_only=True)
-class BudgetOptions:
-    """The privacy budget."""
+@dataclass(kw_only=True)
+class DataOptions:
+    """Every option of commands that read data or plan. Options that a command does not accept keep their defaults."""
+
+    files: list[str] = argument(
+        "FILE",
+        "CSV, Parquet or Feather files, a folder, a pattern or, with --sql, a database.",
+        default_factory=list,
+    )
+
+    statistic: str = statistic_option(
+        "NAME", "mean (default), sum, describe, quantiles, histogram or count.", default="mean"
+    )
+    covariance: bool = statistic_option(
+        "",
+        "Also correlations of the columns, for up to 1.42 times the noise; needs --missing drop_row or none.",
+        default=False,
+    )
+    quantiles: str | None = statistic_option(
+        "LIST|none",
+        "Probabilities of the quantiles, which get half of the budget; none leaves them out. Default: 0.25,0.5,0.75.",
+    )
+    q: str | None = statistic_option("LIST", "Probabilities of the quantiles. Default: 0.25,0.5,0.75.")
+    bins: list[str] | None = statistic_option(
+        "NAME=EDGES", "Edges of the bins of a column, repeated: age=0,18,65,120. The outermost may be -inf and inf."
+    )
+    categories: list[str] | None = statistic_option("NAME=LIST", "Categories of a column, repeated: city=Bern,Ulm.")
+    k: int | None = statistic_option("K", "Number of values of each projected row. Default: chosen, see the forecast.")
+    metric: str = statistic_option(
+        "original|scaled",
+        "Distances to keep: original (default), or scaled: every column relative to its range.",
+        default="original",
+    )
+    matrix_seed: str | None = statistic_option("SEED", "Use the matrix of an earlier projection again.")
 
     epsilon: float | None = privacy_option(
         "NUMBER", "Privacy-loss parameter epsilon. Smaller is more private. No default."
@@ -65,51 +96,25 @@ class BudgetOptions:
     delta: float | None = privacy_option(
         "NUMBER", "Privacy-loss parameter delta, such as 1e-6; 0 for pure differential privacy. No default."
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrivacyOptions(BudgetOptions):
-    """Budget and neighbors."""
-
     neighbors: str = privacy_option(
         "replace|add-remove",
         "Neighboring data sets: replace one row (the number of rows is public; default), or add or remove one row "
         "(it is private).",
         default="replace",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class GuessOptions:
-    """The caller's guess of the number of rows."""
-
-    n: int | None = privacy_option("N", "With --neighbors add-remove: your public guess of the number of rows.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ColumnOptions:
-    """Which columns are used."""
-
-    columns: str | None = input_option(
-        "NAMES", "Columns to use, in this order: a,b. Default: those with bounds, or all."
+    n: str | None = privacy_option("N", "With --neighbors add-remove: your public guess of the number of rows.")
+    error: float | None = privacy_option(
+        "E", "Root mean square error to meet, all columns together, instead of --epsilon."
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class BoxOptions(ColumnOptions):
-    """Bounds of each column."""
+    adversary: str | None = privacy_option(
+        "oblivious|adaptive", "Whether an adversary may choose rows that depend on the matrix."
+    )
 
     bounds: list[str] | None = bounds_option(
         "NAME=LO:HI",
         "Lower and upper bound of a column, repeated for each; LO:HI for every column; or a file: JSON or CSV "
         "with bounds, or what ellipsum learn wrote.",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class BallOptions(BoxOptions):
-    """Bounds of each column, or of the distance from a center, or an approximate normal distribution."""
-
     radius: float | None = bounds_option(
         "R", "Largest L2 distance of a row from --center; farther rows are clipped, incomplete rows dropped."
     )
@@ -120,45 +125,13 @@ class BallOptions(BoxOptions):
     center_error: float | None = bounds_option(
         "E", "With --normal: how far the means may be off, in standard deviations. Default: 0.1."
     )
-    clip_probability: float | None = advanced_option(
-        "P", "With --clip quantile: share of rows that is clipped. Default: 1/n."
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class MagnitudeOptions(ColumnOptions):
-    """Bounds that are estimated."""
-
     magnitude: list[str] | None = bounds_option(
-        "M|NAME=M", "Only |value| <= M is known, of every column or of each: bounds are estimated privately."
+        "M|NAME=M", "Only |value| <= M is known, for all columns or for each: bounds are estimated privately."
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LearningMethodOptions(MagnitudeOptions):
-    """How bounds are estimated."""
-
     method: str | None = bounds_option("NAME", "With --magnitude: how to estimate. Default: auto.")
 
-
-@dataclass(frozen=True, kw_only=True)
-class VectorOptions(BallOptions, LearningMethodOptions):
-    """Everything that can be known about the values of a sum or a mean."""
-
-    shape: str = advanced_option(
-        "optimal|ball|closed_form",
-        "Shape of the noise: optimal (default), ball (the same in every column), closed_form (--normal).",
-        default="optimal",
-    )
-    clip: str = advanced_option("RULE", "With --normal: optimal (default), quantile, or a radius.", default="optimal")
-
-
-@dataclass(frozen=True, kw_only=True)
-class InputOptions:
-    """Where the data is and how it is read."""
-
-    files: list[str] = argument(
-        "FILE", "CSV, Parquet or Feather files, a folder, a pattern or, with --sql, a database."
+    columns: str | None = input_option(
+        "NAMES", "Columns to use, in this order: a,b. Default: those with bounds, or all."
     )
     header: bool = input_option(
         "", "The first line of a CSV file names the columns although it holds numbers.", default=False
@@ -168,30 +141,24 @@ class InputOptions:
         "A SELECT to run; FILE is then a database: duckdb:///file.db, sqlite:///file.db (four slashes before an "
         "absolute path) or postgresql://user@host/name, its password in PGPASSWORD or ~/.pgpass.",
     )
-    engine: str | None = advanced_option("spark", "Let Spark read and add up (Parquet, Delta).")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PeopleOptions:
-    """People who have several rows."""
+    missing: str | None = input_option(
+        "RULE",
+        "Missing values: skip (default), drop_row, none (the columns are complete), or a number to fill in, or one "
+        "per column: 1,2,3.",
+    )
+    d: int | None = input_option("D", "Number of columns, where no names say it.")
 
     privacy_id: str | None = people_option(
         "COLUMN", "Column that identifies people, who may have several rows: each person is protected as a whole."
     )
     per_person: str | None = people_option(
         "mean|sum|rows",
-        "With --privacy-id: a person's rows become their mean (default) or their sum, or stay single rows, up to "
+        "With --privacy-id: combine the rows of a person to their mean (default) or sum, or keep single rows, up to "
         "--max-rows.",
     )
     max_rows: int | None = people_option(
         "N", "With --privacy-id: the largest number of rows of a person that are used."
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupOptions:
-    """One result for each group."""
-
     by: str | None = people_option("COLUMNS", "Grouping columns: a,b. One result for each group.")
     keys: list[str] | None = people_option(
         "LIST",
@@ -201,59 +168,10 @@ class GroupOptions:
     max_per_person: int = people_option(
         "N", "With --by and --privacy-id: the largest number of groups of a person. Default: 1.", default=1
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoiseOptions:
-    """Which mechanism adds the noise."""
-
-    noise: str = advanced_option(
-        "auto|gaussian|knorm",
-        "Mechanism: auto (default) takes the one with the smallest expected error; gaussian; knorm (K-norm, "
-        "Laplace for one column).",
-        default="auto",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class MissingOptions:
-    """Treatment of missing values."""
-
-    missing: str | None = input_option(
-        "RULE",
-        "Missing values: skip (default), drop_row, none (the columns are complete), or a number to fill in, or one "
-        "per column: 1,2,3.",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ErrorOptions(NoiseOptions, MissingOptions):
-    """Which error is minimized, and which values are counted."""
-
-    error_weights: str | None = advanced_option(
-        "RULE",
-        "Which error to minimize: relative to the range of each column (default for named columns), equal "
-        "(original units), or weights: 1,5,2.",
-    )
-    no_count_clipped: bool = advanced_option(
-        "",
-        "Do not count clamped values: a little less noise, but intervals and warnings cannot reflect clamping.",
-        default=False,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileOptions:
-    """Output files."""
+    expected: int | None = people_option("N", "With --by: your guess of the number of groups.")
 
     as_json: bool = output_option("", "Print only JSON on standard output.", flags=("--json",), default=False)
     plot: Path | None = output_option("FILE", "Draw it to a .svg, .png or .pdf file.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportOptions(FileOptions):
-    """A report, and how much is printed."""
-
     report: Path | None = output_option("FILE", "Write a report as one HTML file.")
     verbose: bool = output_option(
         "", "Show the whole plan before the release, not one line.", flags=("--verbose", "-v"), default=False
@@ -261,22 +179,10 @@ class ReportOptions(FileOptions):
     yes: bool = output_option(
         "", "Do not ask for confirmation when the expected error is large.", flags=("--yes", "-y"), default=False
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class SavingOptions(ReportOptions):
-    """Where a release and its plan are written, and a plan that is run again."""
-
     output: Path | None = output_option(
         "FILE", "Write the release to a JSON file; groups to CSV if its name ends so.", flags=("--output", "-o")
     )
     save_plan: Path | None = output_option("FILE", "Write the plan, which holds public numbers only.")
-    plan: str | None = advanced_option("FILE", "Run a saved plan; it holds bounds, budget and columns.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class LedgerOptions:
-    """The account that a release is charged to."""
 
     ledger: str | None = ledger_option(
         "LEDGER", "Charge the release to this ledger (see ellipsum ledger init).", envvar="ELLIPSUM_LEDGER"
@@ -287,110 +193,136 @@ class LedgerOptions:
         "With --ledger: a name for this request; a retry with the same name returns the stored release without a "
         "new charge.",
     )
-    analyst: str | None = ledger_option("NAME", "With --ledger: who asks, where analysts have limits.")
+    analyst: str | None = ledger_option("NAME", "With --ledger: the name of the analyst, where analysts have limits.")
 
-
-@dataclass(frozen=True, kw_only=True)
-class RunOptions(InputOptions, PeopleOptions, PrivacyOptions, LedgerOptions, ReportOptions):
-    """Options of every command that reads data."""
-
+    clip_probability: float | None = advanced_option(
+        "P", "With --clip quantile: share of rows that is clipped. Default: 1/n."
+    )
+    shape: str = advanced_option(
+        "optimal|ball|closed_form",
+        "Shape of the noise: optimal (default), ball (the same in every column), closed_form (--normal).",
+        default="optimal",
+    )
+    clip: str = advanced_option("RULE", "With --normal: optimal (default), quantile, or a radius.", default="optimal")
+    engine: str | None = advanced_option("spark", "Let Spark read and sum the data (Parquet, Delta).")
+    noise: str = advanced_option(
+        "auto|gaussian|knorm",
+        "Mechanism: auto (default) takes the one with the smallest expected error; gaussian; knorm (K-norm, "
+        "Laplace for one column).",
+        default="auto",
+    )
+    error_weights: str | None = advanced_option(
+        "RULE",
+        "Which error to minimize: relative to the range of each column (default for named columns), equal "
+        "(original units), or weights: 1,5,2.",
+    )
+    no_count_clipped: bool = advanced_option(
+        "",
+        "Do not count clamped values: a little less noise, but intervals and warnings cannot reflect clamping.",
+        default=False,
+    )
+    plan: str | None = advanced_option("FILE", "Run a saved plan; it holds bounds, budget and columns.")
+    calibration: str = advanced_option("exact|tail|composition", "How noise is calibrated.", default="exact")
     threads: int | None = advanced_option("N", "Threads to use. Default: all cores.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReleaseOptions(RunOptions, GuessOptions, GroupOptions, NoiseOptions, SavingOptions):
-    """Options of every statistic."""
+_INPUT = "files header sql engine"
+_PEOPLE = "privacy_id per_person max_rows"
+_LEDGER = "ledger dataset request_id analyst"
+_REPORT = "as_json plot report verbose yes output"
+_BALL = "bounds radius center normal center_error clip_probability"
+_VECTOR = f"{_BALL} magnitude method shape clip"
+_RUN = f"epsilon delta neighbors n {_INPUT} {_PEOPLE} {_LEDGER} {_REPORT} threads"
+_RELEASE = f"{_RUN} by keys max_per_person noise save_plan plan"
+_SUM = f"columns {_RELEASE} {_VECTOR} missing error_weights no_count_clipped"
+_STATISTICS = {
+    "sum": _SUM,
+    "mean": _SUM,
+    "describe": f"columns {_RELEASE} bounds shape missing error_weights no_count_clipped covariance quantiles",
+    "quantiles": f"columns {_RELEASE} bounds magnitude missing q bins method",
+    "histogram": f"{_RELEASE} bins categories",
+    "count": _RELEASE,
+}
+_PLAN = (
+    f"statistic covariance quantiles q bins categories epsilon delta neighbors n error columns missing d {_VECTOR} "
+    f"{_PEOPLE} by keys max_per_person expected noise error_weights no_count_clipped as_json plot output"
+)
+_PROJECT = (
+    f"k metric matrix_seed epsilon delta adversary columns {_INPUT} {_BALL} {_PEOPLE} {_LEDGER} {_REPORT} calibration"
+)
+OPTIONS = {
+    command: names.split()
+    for command, names in {
+        **_STATISTICS,
+        "plan": _PLAN,
+        "learn": f"columns {_RUN} magnitude method",
+        "project": _PROJECT,
+    }.items()
+}
+"""The options of each command that reads data or plans."""
+STATISTICS = tuple(_STATISTICS)
+RUN_OPTIONS = {*f"{_INPUT} {_LEDGER} {_REPORT} save_plan plan columns threads".split()}
+"""Options that affect how a request is run, and not the request itself."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SumOptions(VectorOptions, ErrorOptions, ReleaseOptions):
-    """Options of a sum or a mean."""
+def flag(name: str) -> str:
+    """The option of a field, as it is typed."""
+    return f"--{name.replace('_', '-')}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class DescribeOptions(BoxOptions, ErrorOptions, ReleaseOptions):
-    """Options of a description."""
-
-    shape: str = advanced_option(
-        "optimal|ball", "Shape of the noise: optimal (default), or ball (the same in every column).", default="optimal"
-    )
-    covariance: bool = statistic_option(
-        "",
-        "Also correlations of the columns, for up to 1.42 times the noise; needs --missing drop_row or none.",
-        default=False,
-    )
-    quantiles: str = statistic_option(
-        "LIST|none",
-        "Probabilities of the quantiles, which get half of the budget; none leaves them out. Default: 0.25,0.5,0.75.",
-        default="0.25,0.5,0.75",
-    )
+def typed_options(options: DataOptions) -> list[str]:
+    """The names of the options that differ from their defaults."""
+    return [each.name for each in fields(options) if getattr(options, each.name) not in (each.default, [])]
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuantileOptions(BoxOptions, MagnitudeOptions, MissingOptions, ReleaseOptions):
-    """Options of quantiles."""
-
-    q: str = statistic_option(
-        "LIST", "Probabilities of the quantiles. Default: 0.25,0.5,0.75.", default="0.25,0.5,0.75"
-    )
-    bins: str | None = statistic_option(
-        "BINS", "integer for columns of whole numbers, a number of bins, or edges: 0,10,20. Default: chosen."
-    )
-    method: str = statistic_option(
-        "cdf|exponential",
-        "cdf (default): all quantiles with intervals; exponential: more accurate for one quantile, without intervals.",
-        default="cdf",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class HistogramOptions(ReleaseOptions):
-    """Options of a histogram."""
-
-    bins: list[str] | None = statistic_option(
-        "NAME=EDGES", "Edges of the bins of a column, repeated: age=0,18,65,120. The outermost may be -inf and inf."
-    )
-    categories: list[str] | None = statistic_option("NAME=LIST", "Categories of a column, repeated: city=Bern,Ulm.")
-
-
+_ARGUMENTS = (
+    "bounds|bins|by|categories|center|columns|covariance|d|delta|epsilon|error|error_weights|expected|keys|magnitude|"
+    "max_per_person|max_rows|method|metric|missing|n|neighbors|noise|per_person|privacy_id|q|quantiles|radius|request_id"
+)
+"""Arguments that messages of the library name, and that are options of the same name."""
 Given = TypeVar("Given")
 
 
-def with_options(command: Callable[[Given], None]) -> Callable[..., None]:
-    """Let typer see the fields of a command's options as the command's own parameters, by panel."""
-    (kind,) = (hint for name, hint in get_type_hints(command).items() if name != "return")
-    hints = get_type_hints(kind)
-    parameters = [
-        Parameter(
-            each.name,
-            Parameter.KEYWORD_ONLY,
-            default=Parameter.empty if each.default is MISSING else each.default,
-            annotation=Annotated[hints[each.name], _describe_field(each)],
-        )
-        for each in sorted(fields(kind), key=_panel_and_place)
-    ]
+def with_options(names: list[str] | None = None, **changed: Any) -> Callable[[Callable[[Given], None]], Any]:
+    """Let typer see the fields of a command's options as the command's own parameters, by panel.
 
-    def run(**values: object) -> None:
-        command(kind(**values))
+    names: the fields of this command, in order; all by default. changed: fields that this command describes otherwise.
+    """
 
-    run.__doc__, run.__name__ = command.__doc__, command.__name__
-    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    return run
+    def decorate(command: Callable[[Given], None]) -> Callable[..., None]:
+        (kind,) = (hint for name, hint in get_type_hints(command).items() if name != "return")
+        hints, described = get_type_hints(kind), {each.name: each for each in fields(kind)}
+        parameters = [
+            Parameter(
+                name,
+                Parameter.KEYWORD_ONLY,
+                default=Parameter.empty if described[name].default is MISSING else described[name].default,
+                annotation=Annotated[hints[name], _describe_field(name, changed.get(name, described[name]))],
+            )
+            for name in names or described
+        ]
+
+        def run(**values: object) -> None:
+            command(kind(**values))
+
+        run.__doc__, run.__name__ = command.__doc__, command.__name__
+        run.__signature__ = Signature(sorted(parameters, key=_panel_place))  # type: ignore[attr-defined]
+        return run
+
+    return decorate
 
 
-def _describe_field(each: Field[Any]) -> Any:
+def _describe_field(name: str, described: Field[Any]) -> Any:
     """The description of a field for typer."""
-    if "argument" in each.metadata:
-        return typer.Argument(**each.metadata["argument"])
-    flags = each.metadata["flags"] or (f"--{each.name.replace('_', '-')}",)
-    return typer.Option(*flags, **each.metadata["option"])
+    if "argument" in described.metadata:
+        return typer.Argument(**described.metadata["argument"])
+    return typer.Option(*(described.metadata["flags"] or (flag(name),)), **described.metadata["option"])
 
 
-def _panel_and_place(each: Field[Any]) -> tuple[int, int]:
-    """The place of an option in help: by its panel, then as it is defined here; arguments come first."""
-    if "argument" in each.metadata:
-        return -1, 0
-    return PANELS.index(each.metadata["option"]["rich_help_panel"]), each.metadata["place"]
+def _panel_place(parameter: Parameter) -> int:
+    """The place of a parameter's panel in help; arguments come first."""
+    panel = getattr(parameter.annotation.__metadata__[0], "rich_help_panel", None)
+    return PANELS.index(panel) if panel in PANELS else -1
 
 
 class PlainCommand(TyperCommand):
@@ -413,3 +345,30 @@ def _without_types(params: list[Any]) -> list[Any]:
         if isinstance(param, TyperArgument):
             param.display_type_rich = lambda ctx: None  # type: ignore[method-assign]
     return params
+
+
+# Messages in the words of a shell ------------------------------------------------------------------------
+
+
+def name_options(message: str) -> str:
+    """Replace arguments in a message of the library by options: --n auto for n='auto'."""
+
+    def option(name: str) -> str:
+        return "--columns or --bounds" if name == "columns" else f"--{name.replace('_', '-')}"
+
+    def argument(found: re.Match[str]) -> str:
+        return f"{option(found[1])} {found[3] or found[4] or ''}".strip()
+
+    message = message.replace("count_clipped=False", "--no-count-clipped")
+    message = re.sub(rf"^({_ARGUMENTS})(?= (?:must|is|has|names|needs|holds)\b)", lambda m: option(m[1]), message)
+    message = re.sub(rf"\(from ({_ARGUMENTS})\)", lambda m: f"(from {option(m[1])})", message)
+    return re.sub(rf"(?<![\w-])({_ARGUMENTS})=(?:(['\"])(.*?)\2|(\w+)\b)?", argument, message)
+
+
+def unknown_option_message(error: Any) -> str | None:
+    """The message for the parser's error about an option that a command does not have; None for other errors."""
+    context, name = getattr(error, "ctx", None), getattr(error, "option_name", None)
+    if context is None or not isinstance(name, str) or not name.startswith("--"):
+        return None
+    flags = [flag for parameter in context.command.params for flag in parameter.opts if flag.startswith("--")]
+    return unknown_option(name.removeprefix("--"), [flag.removeprefix("--") for flag in flags])

@@ -1,4 +1,4 @@
-"""From the texts of options to bounds, columns, groups and numbers."""
+"""Parse the texts of options: bounds, columns, groups and numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from ... import Ball, Box, Learned, Normal, Unknown, UsageError, from_json
 from ...errors import choice, named, shown
 from ...request.bins import Bins
-from ...request.quantiles import Quantiles
+from ...request.quantiles import QUARTILES, Quantiles
 from ...rows import Rows, rows_from_dict
 from ...util import json_codec
 from ...util.atomic_files import read_text
@@ -20,7 +20,7 @@ _PAIR = json_codec.list_of(json_codec.number)
 
 
 def parse_names(text: str | None, option: str) -> Names | None:
-    """`a,b` with the quoting of CSV, for names that hold commas."""
+    """Parse `a,b`, with the quoting of CSV for names with commas."""
     if text is None:
         return None
     names = tuple(name.strip() for name in next(csv.reader([text]), []))
@@ -35,7 +35,7 @@ def parse_names(text: str | None, option: str) -> Names | None:
 
 
 def parse_bounds(texts: Sequence[str], columns: Names | None) -> tuple[Rows, Names | None]:
-    """Bounds of columns, and the columns that they are for: typed, from a file of them, or as they were learned."""
+    """Parse bounds, and find their columns: typed bounds, a file of bounds, or learned bounds."""
     for text in texts:
         if text.endswith(".json") and _is_saved_result(Path(text)):
             if len(texts) > 1:
@@ -45,10 +45,10 @@ def parse_bounds(texts: Sequence[str], columns: Names | None) -> tuple[Rows, Nam
 
 
 def _is_saved_result(path: Path) -> bool:
-    """Whether a file is one of ellipsum's own, and not pairs of bounds."""
+    """Whether ellipsum wrote the file, so that it holds no pairs of bounds."""
     try:
         return "format" in json_codec.parse(read_text(path, "--bounds"))
-    except UsageError:  # `parse_pairs` reads the file again, and its error names the option
+    except UsageError:  # `parse_pairs` reads the file again, with an error that names the option.
         return False
 
 
@@ -65,19 +65,19 @@ def _learned_bounds(path: str, columns: Names | None) -> tuple[Rows, Names | Non
 def parse_normal(
     texts: Sequence[str], columns: Names | None, options: Mapping[str, object]
 ) -> tuple[Rows, Names | None]:
-    """Approximate means and standard deviations, with options of Normal, and the columns that they are for."""
+    """Parse approximate means and standard deviations with options of Normal, and find their columns."""
     bounds, names = _named_rows(Normal, parse_pairs(texts, "--normal", "NAME=MEAN:STD"), "--normal", columns)
     return rows_from_dict({**bounds.to_dict(), **options}) if options else bounds, names
 
 
 def parse_ball(radius: float, center: str | None) -> Ball:
-    """The largest distance of a row from a center: a number, or one per column."""
+    """Parse the largest distance from a center, which is one number or one per column."""
     numbers = [0.0] if center is None else parse_numbers(center, "--center")
     return Ball(radius, numbers[0] if len(numbers) == 1 else numbers)
 
 
 def parse_magnitudes(texts: Sequence[str], columns: Names | None, method: str = "auto") -> tuple[Rows, Names | None]:
-    """Unknown bounds of values within `M` in every column, or within `NAME=M` for each, and their columns."""
+    """Parse magnitudes, `M` for all columns or `NAME=M` for each, and find their columns."""
     sizes: dict[str, float] = {}
     for text in texts:
         name, separator, size = text.rpartition("=")
@@ -97,7 +97,7 @@ def parse_magnitudes(texts: Sequence[str], columns: Names | None, method: str = 
 
 
 def shape_bounds(bounds: Rows, shape: str, clip: str) -> Rows:
-    """The bounds with the shape of the noise and the rule of clipping, where they are not the default."""
+    """Add the shape of the noise and the clipping rule to the bounds, if they are not the default."""
     options: dict[str, object] = {} if shape == "optimal" else {"shape": shape}
     if clip != "optimal":
         options["clip"] = float(clip) if _are_numbers([clip]) else clip
@@ -115,7 +115,7 @@ def shape_bounds(bounds: Rows, shape: str, clip: str) -> Rows:
 def _named_rows(
     kind: type[Box] | type[Normal], pairs: Pairs, option: str, columns: Names | None
 ) -> tuple[Rows, Names | None]:
-    """Box or Normal from pairs, and the columns they are for."""
+    """Box or Normal from pairs, and their columns."""
     if None in pairs:
         return kind(*pairs[None]), columns
     typed = {str(name): pair for name, pair in pairs.items()}
@@ -124,7 +124,7 @@ def _named_rows(
 
 
 def _check_columns(typed: Names, option: str, columns: Names | None) -> Names:
-    """The columns that were chosen, each of which must have a value; else those that have one."""
+    """The chosen columns, all of which need a value; without a choice, the columns with values."""
     chosen = columns or typed
     for name in typed:
         if name not in chosen:
@@ -136,7 +136,7 @@ def _check_columns(typed: Names, option: str, columns: Names | None) -> Names:
 
 
 def parse_pairs(texts: Sequence[str], option: str, form: str) -> Pairs:
-    """`NAME=LO:HI` repeated, `LO:HI` for every column, or the path of a JSON or CSV file of them."""
+    """Parse `NAME=LO:HI` repeated, `LO:HI` for every column, or the path of a JSON or CSV file with pairs."""
     pairs: Pairs = {}
     for text in texts:
         entries = _pairs_of_file(text, option) if is_file(text) else [_pair(text, option, form)]
@@ -175,7 +175,7 @@ def _pairs_of_file(path: str, option: str) -> list[tuple[str | None, tuple[float
         return [(name, _two_numbers(list(map(float, pair)))) for name, *pair in lines]
     except (ValueError, json_codec.Wrong, csv.Error):
         raise UsageError(
-            f"the {option} file {path} is not understood. "
+            f"The {option} file {path} is not understood. "
             'Write {"name": [first, second]} in JSON, or name,first,second lines in CSV.'
         ) from None
 
@@ -189,7 +189,7 @@ def _two_numbers(pair: Sequence[float]) -> tuple[float, float]:
 
 
 def parse_bins(edges: Sequence[str], categories: Sequence[str]) -> Bins:
-    """Edges and categories, each a list for a column."""
+    """Parse the edges and the categories of columns."""
     if not edges and not categories:
         raise UsageError("--bins is missing. Write --bins NAME=EDGES, for example --bins age=0,18,65, or --categories.")
     return Bins(
@@ -198,22 +198,17 @@ def parse_bins(edges: Sequence[str], categories: Sequence[str]) -> Bins:
     )
 
 
-def parse_quantiles(q: str, bins: str | None, method: str) -> Quantiles:
-    """Probabilities, the bins, and the method; bins: a word, their number, or edges."""
-    probabilities = tuple(parse_numbers(q, "--q"))
+def parse_quantiles(q: str | None, bins: str | None = None, method: str = "cdf", option: str = "--q") -> Quantiles:
+    """Parse probabilities and bins; bins: "integer", their number, or edges."""
+    probabilities = QUARTILES if q is None else tuple(parse_numbers(q, option))
     if bins is None or bins == "integer":
         return Quantiles(probabilities, bins, method)
     numbers = parse_numbers(bins, "--bins")
     return Quantiles(probabilities, int(numbers[0]) if len(numbers) == 1 else numbers, method)
 
 
-def parse_described_quantiles(text: str) -> Quantiles | None:
-    """The quantiles of a description, or none."""
-    return None if text == "none" else Quantiles(tuple(parse_numbers(text, "--quantiles")))
-
-
 def parse_keys(texts: Sequence[str], by: Names) -> list[str] | list[tuple[str | None, ...]] | dict[str, list[str]]:
-    """Public groups: a list, a list for each column of --by, or a CSV file of them."""
+    """Parse public groups: a list, a list for each column of --by, or a CSV file."""
     if len(texts) == 1 and texts[0].endswith(".csv"):
         return _keys_of_file(texts[0], by)
     if len(by) == 1 and len(texts) == 1:
@@ -228,14 +223,14 @@ def _keys_of_file(path: str, by: Names) -> list[tuple[str | None, ...]]:
     lines = [line for line in csv.reader(read_text(Path(path), "--keys").splitlines()) if line]
     if not lines or not set(by) <= set(lines[0]) or any(len(line) != len(lines[0]) for line in lines):
         raise UsageError(
-            f"the --keys file {path} must have a header with the columns of --by, and a line for each group."
+            f"The --keys file {path} must have a header with the columns of --by, and a line for each group."
         )
     places = [lines[0].index(name) for name in by]
     return [tuple(line[place] or None for place in places) for line in lines[1:]]
 
 
 def _lists(texts: Sequence[str], option: str) -> dict[str, str]:
-    """`NAME=a,b,c` repeated."""
+    """Parse `NAME=a,b,c` repeated."""
     lists: dict[str, str] = {}
     for text in texts:
         name, separator, rest = text.partition("=")
@@ -246,14 +241,14 @@ def _lists(texts: Sequence[str], option: str) -> dict[str, str]:
 
 
 def parse_numbers(text: str, option: str) -> list[float]:
-    """Numbers with commas between them."""
+    """Parse numbers with commas between them."""
     if not _are_numbers(text.split(",")):
         raise UsageError(f"{option} {text!r} is not understood. Write a number, or several: {option} 1,2,3.")
     return [float(word) for word in text.split(",")]
 
 
 def parse_rule(text: str | None) -> str | float | list[float] | None:
-    """A word, a number, or a number per column."""
+    """Parse a word, a number, or a number per column."""
     if text is None or not _are_numbers(text.split(",")):
         return text
     numbers = parse_numbers(text, "")

@@ -5,32 +5,21 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from ... import UsageError
 from ...errors import visible
 from .options import (
-    BallOptions,
-    BudgetOptions,
-    FileOptions,
-    InputOptions,
-    LedgerOptions,
-    PeopleOptions,
-    ReportOptions,
+    OPTIONS,
+    DataOptions,
     advanced_option,
     argument,
     input_option,
     output_option,
-    privacy_option,
     statistic_option,
     with_options,
 )
-
-if TYPE_CHECKING:
-    from ... import Audit
-    from ..audit.cases import Case
 
 _NEEDS = "ellipsum studio needs a few more packages. Install them with: pip install 'ellipsum[studio]'"
 
@@ -38,46 +27,28 @@ _NEEDS = "ellipsum studio needs a few more packages. Install them with: pip inst
 # Projections --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProjectOptions(BallOptions, InputOptions, PeopleOptions, BudgetOptions, ReportOptions, LedgerOptions):
-    """Options of a projection."""
-
-    k: int | None = statistic_option("K", "Numbers that each row becomes. Default: chosen, see the forecast.")
-    metric: str = statistic_option(
-        "original|scaled",
-        "Distances to keep: original (default), or scaled: every column relative to its range.",
-        default="original",
-    )
-    matrix_seed: str | None = statistic_option("SEED", "Use the matrix of an earlier projection again.")
-    adversary: str | None = privacy_option(
-        "oblivious|adaptive", "Whether an adversary may choose rows that depend on the matrix."
-    )
-    calibration: str = advanced_option("exact|tail|composition", "How noise is calibrated.", default="exact")
-    output: Path | None = output_option(
-        "FILE", "Parquet file for the projected rows. No default.", flags=("--output", "-o")
-    )
-
-
-@with_options
-def project_command(options: ProjectOptions) -> None:
-    """Publish every row as a few private numbers that keep distances (one row replaced, n public).
+@with_options(
+    OPTIONS["project"],
+    output=output_option("FILE", "Parquet file for the projected rows. No default.", flags=("--output", "-o")),
+)
+def project_command(options: DataOptions) -> None:
+    """Publish every row as a few private numbers that preserve distances (one row replaced, n public).
 
     Example:
 
         ellipsum project people.csv --k 20 --bounds 0:1 --epsilon 200 --delta 1e-6 --output sketch.parquet
     """
     from ... import ProjectionWarning, project
-    from .output import ReleaseConsole, draw, print_line, print_result
-    from .requests import check_targets, known_bounds, open_data, parse_account, parse_budget, parse_people
+    from .output import ReleaseConsole, draw, print_people, print_result
+    from .requests import check_files, open_data, parse_account, parse_budget, parse_people, parse_values
 
-    check_targets(options)
-    bounds, names = known_bounds(options)
+    check_files(options)
+    bounds, names = parse_values("project", options)
     budget = parse_budget(options)
     if options.output is None:
         raise UsageError("--output is missing. Name the Parquet file for the projected rows.")
     people = parse_people(options)
-    if people is not None:
-        print_line(f"Grouping rows by {people.privacy_id!r}; the forecast follows. neighbors: replace one person")
+    print_people(people, "replace", dict(budget.stated))
     with ReleaseConsole("projection", options) as console, warnings.catch_warnings():
         warnings.simplefilter("ignore", ProjectionWarning)  # the forecast has it
         projection = project(
@@ -104,19 +75,23 @@ def project_command(options: ProjectOptions) -> None:
 # Audits -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class AuditOptions(FileOptions):
+@dataclass(kw_only=True)
+class AuditOptions:
     """Options of an audit."""
 
-    mechanism: str | None = argument("MECHANISM", "What to audit. Without it the names are listed.", required=False)
-    runs: int | None = statistic_option("N", "Runs on each data set. Default: what suits the mechanism.")
+    mechanism: str | None = argument(
+        "MECHANISM", "The mechanism to audit. Without it the names are listed.", default=None
+    )
+    runs: int | None = statistic_option("N", "Runs on each data set. The default depends on the mechanism.")
     confidence: float = statistic_option("C", "Confidence of each bound. Default: 0.99.", default=0.99)
     whole: bool = statistic_option("", "Run whole releases instead of drawing noise in batches.", default=False)
     stop: bool = statistic_option("", "End as soon as the runs contradict the claim.", default=False)
-    processes: int | None = advanced_option("N", "Processes to use. Default: as many as help.")
+    processes: int | None = advanced_option("N", "Processes to use. Default: all cores if single runs are slow.")
+    as_json: bool = output_option("", "Print only JSON on standard output.", flags=("--json",), default=False)
+    plot: Path | None = output_option("FILE", "Draw it to a .svg, .png or .pdf file.")
 
 
-@with_options
+@with_options()
 def audit_command(options: AuditOptions) -> None:
     """Run a mechanism many times on two neighboring data sets and bound its privacy loss from below.
 
@@ -125,15 +100,16 @@ def audit_command(options: AuditOptions) -> None:
         ellipsum audit sum-ball --runs 100000
     """
     from ... import audit
+    from ...util import json_codec
     from ..audit.cases import CASES, case_of
     from .output import stages
-    from .requests import check_targets
+    from .requests import check_plot
 
     if options.mechanism is None:
         typer.echo("\n".join(CASES))
         return
     case = case_of(options.mechanism)
-    check_targets(options)
+    check_plot(options.plot)
     with stages() as advance:
         result = audit(
             case.whole if options.whole and case.whole is not None else case.mechanism,
@@ -146,39 +122,32 @@ def audit_command(options: AuditOptions) -> None:
         )
     if options.plot is not None:
         result.plot(options.plot, case.claim)
-    text = _audit_json(result, case, options.mechanism) if options.as_json else f"{result}\n{_verdict(result, case)}"
-    typer.echo(text)
-
-
-def _verdict(result: Audit, case: Case) -> str:
-    verdict = "CONTRADICTED by these runs" if result.contradicts(case.claim) else "not contradicted"
-    return f"  Claimed     {case.claim}: {verdict}"
-
-
-def _audit_json(result: Audit, case: Case, mechanism: str) -> str:
-    from ...util import json_codec
-
-    own = {"mechanism": mechanism, "claimed": str(case.claim), "contradicted": result.contradicts(case.claim)}
-    return json_codec.dump({**result.to_dict(), **own})
+    is_contradicted = result.contradicts(case.claim)
+    if options.as_json:
+        own = {"mechanism": options.mechanism, "claimed": str(case.claim), "contradicted": is_contradicted}
+        typer.echo(json_codec.dump({**result.to_dict(), **own}))
+        return
+    verdict = "CONTRADICTED by these runs" if is_contradicted else "not contradicted"
+    typer.echo(f"{result}\n  Claimed     {case.claim}: {verdict}")
 
 
 # Studio, demo, reproduction -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class StudioOptions:
     """Options of the studio."""
 
-    file: str | None = argument("FILE", "A CSV, Parquet or Feather file to begin with.", required=False)
+    file: str | None = argument("FILE", "A CSV, Parquet or Feather file to begin with.", default=None)
     port: int | None = input_option("PORT", "Port; 0 takes any. Default: 8642, or the next free one.")
-    no_open: bool = input_option("", "Print the address, and open no browser.", default=False)
+    no_open: bool = input_option("", "Print the address and do not open a browser.", default=False)
     host: str = advanced_option(
         "ADDRESS", "Address to listen at. Only this machine can reach the default.", default="127.0.0.1"
     )
-    allow_network: bool = advanced_option("", "Let --host be an address that other machines reach.", default=False)
+    allow_network: bool = advanced_option("", "Allow a --host that other machines can reach.", default=False)
 
 
-@with_options
+@with_options()
 def studio_command(options: StudioOptions) -> None:
     """Choose bounds and budget, see the expected error and release, in a browser on this machine.
 
@@ -196,7 +165,7 @@ def studio_command(options: StudioOptions) -> None:
     run(options.file, options.host, options.port, options.allow_network, not options.no_open, say)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class DemoOptions:
     """Options of the demo."""
 
@@ -204,7 +173,7 @@ class DemoOptions:
     rows: int = statistic_option("N", "Rows of generated data. Default: 20,000.", default=20_000)
 
 
-@with_options
+@with_options()
 def demo_command(options: DemoOptions) -> None:
     """Release the mean of generated data many times, and compare measured errors with expected ones.
 
@@ -219,7 +188,7 @@ def demo_command(options: DemoOptions) -> None:
         run_demo(options.output, options.rows, advance)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ReproduceOptions:
     """Options of the figures."""
 
@@ -229,7 +198,7 @@ class ReproduceOptions:
     quick: bool = statistic_option("", "Fewer points, for a first look.", default=False)
 
 
-@with_options
+@with_options()
 def reproduce_command(options: ReproduceOptions) -> None:
     """Draw the figures of the report that the library is based on, with exact quantiles.
 

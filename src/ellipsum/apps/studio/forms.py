@@ -1,4 +1,4 @@
-"""From the fields of a form to a request, or to what is wrong with each field."""
+"""Turn the fields of a form into a request, or into an error for each wrong field."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
+from starlette.datastructures import UploadFile
 
 from ... import Ball, Box, Budget, Groups, Normal, People, Unknown, UsageError
 from ...request.bins import Bins
+from ...request.people import WAYS
 from ...request.quantiles import Quantiles
 from ...request.request import ONES, Request
 from ...rows import Rows
@@ -21,18 +23,14 @@ Value = TypeVar("Value")
 _NUMBER = "Write a number, such as 0.5 or 200000."
 _WHOLE = "Write a whole number of at least 1."
 _NO_COLUMN = "This table has no such column."
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "statistic": ("mean", "sum", "describe", "quantiles", "histogram", "count"),
-    "kind": ("bounds", "normal", "ball", "learned"),
-    "neighbors": ("replace", "add_remove"),
-    "noise": ("auto", "gaussian", "knorm"),
-    "weights": ("", "relative", "equal"),
-    "missing": ("", "skip", "drop_row", "none", "fill"),
-    "per_person": ("mean", "sum", "rows"),
+_DEFAULTS = {
+    **{"statistic": "mean", "kind": "bounds", "neighbors": "replace", "noise": "auto", "per_person": "mean"},
+    **dict.fromkeys(("weights", "missing"), ""),
 }
-"""The options of a field; the first is the default."""
+"""The defaults of fields with options."""
 _ENDS = {"bounds": ("the lower bound", "the upper bound"), "normal": ("the mean", "the standard deviation")}
-_KINDS = {"describe": ("bounds",), "quantiles": ("bounds", "learned")}
+_KINDS = ("bounds", "normal", "ball", "learned")
+_KINDS_OF = {"describe": ("bounds",), "quantiles": ("bounds", "learned")}
 """The kinds of bounds that a statistic accepts, if not all."""
 _BEGINS = {
     "no budget reaches": "error",
@@ -46,28 +44,28 @@ _BEGINS = {
     "a ledger": "ledger",
     "bins": "bins",
 }
-"""How a message of the library begins, and the field that it is about, where that is not its first word."""
+"""Beginnings of messages of the library, and their fields, where the field is not the first word."""
 _FIELDS = frozenset([
     "epsilon", "delta", "error", "radius", "center", "magnitude", "noise", "missing", "max_rows", "per_person",
-    "privacy_id", "keys", "by", "groups", "n", "dataset", "ledger",
+    "privacy_id", "keys", "by", "groups", "n", "dataset", "ledger", "statistic", "neighbors",
 ])  # fmt: skip
 
 
 @dataclass
 class Filled:
-    """A form as a person filled it in."""
+    """A filled form: texts by name, the ticked columns, and perhaps a file."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     used: frozenset[int] = frozenset()
-    """Places of the columns that are ticked."""
+    """The positions of the ticked columns."""
+    file: UploadFile | None = None
 
     def __getitem__(self, name: str) -> str:
-        default = _CHOICES[name][0] if name in _CHOICES else ""
-        return self.values.get(name, default).strip()
+        return self.values.get(name, _DEFAULTS.get(name, "")).strip()
 
 
 def about(error: Exception) -> tuple[str, str]:
-    """The field that an error of the library is about ("" where it is none of them), and its text."""
+    """The field that causes an error of the library ("" if unknown), and the text of the error."""
     text = sentence(str(error))
     lowered = text.lower()
     named = next((name for start, name in _BEGINS.items() if lowered.startswith(start)), lowered.partition(" ")[0])
@@ -75,12 +73,12 @@ def about(error: Exception) -> tuple[str, str]:
 
 
 def sentence(text: str) -> str:
-    """A message of the library, which may begin with the name of an argument, as a sentence."""
+    """A message with a capital letter; messages of the library may begin with the name of an argument."""
     return text[:1].upper() + text[1:]
 
 
 class Reader:
-    """Reads one form; `errors` has what is wrong, by field."""
+    """Reads one form; `errors` has an error for each wrong field."""
 
     def __init__(self, filled: Filled, schema: Sequence[Field]) -> None:
         self.filled = filled
@@ -88,8 +86,8 @@ class Reader:
         self._schema = schema
 
     def request(self, needs_budget: bool = True) -> Request | None:
-        """The request; None where something is wrong. Without a budget it is good for a forecast alone."""
-        chosen = {name: self._choice(name) for name in _CHOICES}
+        """The request, or None if a field is wrong. A request without a budget is for a forecast only."""
+        chosen = {name: self.filled[name] for name in _DEFAULTS}
         statistic = chosen["statistic"]
         budget = self._budget(needs_budget)
         bounds = self._bounds(statistic, chosen["kind"])
@@ -101,6 +99,8 @@ class Reader:
             else chosen["missing"] or None
         )
         self._check_apart(names or (), people, groups)
+        if chosen["per_person"] not in WAYS:
+            self.errors["per_person"] = "Choose one of the options."
         if self.errors:
             return None
         assert bounds is not None
@@ -132,22 +132,23 @@ class Reader:
         return ledger, dataset
 
     def number(self, name: str) -> float | None:
-        """A finite number; None where the field is empty or wrong."""
+        """A finite number, or None if the field is empty or wrong."""
         return self._parse_field(name, _finite, _NUMBER)
 
     def guess(self) -> int | None:
         """The caller's guess of the number of rows or people."""
         return self._whole("n")
 
-    # What is known of the values --------------------------------------------------------------------------
+    # Bounds of the values --------------------------------------------------------------------------
 
     def _bounds(self, statistic: str, kind: str) -> Rows | None:
         if statistic == "count":
             return ONES
         if statistic == "histogram":
             return self._bins()
-        if kind not in _KINDS.get(statistic, _CHOICES["kind"]):
+        if kind not in _KINDS_OF.get(statistic, _KINDS):
             self.errors["kind"] = "This statistic needs bounds for each column."
+            return None
         places = self._columns()
         if kind == "ball":
             radius, center = self._positive("radius", "Type the radius."), self.number("center")
@@ -177,13 +178,13 @@ class Reader:
         return None if self.errors else self._make_or_note_error(lambda: Bins(edges, lists))
 
     def _columns(self, numeric: bool = True) -> list[int]:
-        """Places of the columns that are ticked; a count has none."""
+        """The positions of the ticked columns; a count has none."""
         if self.filled["statistic"] == "count":
             return []
         places = [place for place in sorted(self.filled.used) if 0 <= place < len(self._schema)]
         names = [self._schema[place].name for place in places]
         if not places:
-            self.errors["columns"] = "Tick at least one column, or paste bounds for some."
+            self.errors["columns"] = "Tick at least one column, or paste bounds."
         elif len(set(names)) < len(names):
             self.errors["columns"] = "Two of these columns have the same name. Rename one in the file, or untick it."
         elif numeric and not all(self._schema[place].numeric for place in places):
@@ -228,7 +229,7 @@ class Reader:
         )
 
     def _keys(self, by: Sequence[str]) -> list[str] | dict[str, list[str]] | None:
-        """Public groups: one to a line, or for each of several columns a line name=a,b,c."""
+        """Public groups: one per line, or a line name=a,b,c for each of several columns."""
         lines = [line.strip() for line in self.filled["keys"].splitlines() if line.strip()]
         if not lines or len(by) == 1:
             return lines or None
@@ -239,7 +240,7 @@ class Reader:
         return {name: [cell.strip() for cell in lists[name]] for name in by}
 
     def _budget(self, needed: bool) -> Budget | None:
-        """Epsilon and delta; nothing where one is missing and is not needed."""
+        """Epsilon and delta; None if one is missing."""
         parts = {name: self.number(name) for name in ("epsilon", "delta")}
         for name, value in parts.items():
             if needed and value is None:
@@ -249,17 +250,17 @@ class Reader:
         return self._make_or_note_error(lambda: Budget(**parts))
 
     def _check_apart(self, names: Sequence[str], people: People | None, groups: Groups | None) -> None:
-        """Columns that name people or groups are no values."""
+        """Refuse columns that identify people or groups and are ticked as values."""
         apart = {"privacy_id": set() if people is None else {people.privacy_id}}
         apart["by"] = set() if groups is None else set(groups.by)
         for name, columns in apart.items():
             if columns & set(names):
-                self.errors.setdefault(name, "This column is ticked as a value too. Untick it there.")
+                self.errors.setdefault(name, "This column is also ticked as a value. Untick it there.")
 
     # One field each -----------------------------------------------------------------------------------------
 
     def _make_or_note_error(self, make: Callable[[], Value]) -> Value | None:
-        """An object of the library; its refusal becomes the error of a field."""
+        """Make an object of the library, or note its error under a field."""
         try:
             return make()
         except UsageError as error:
@@ -291,13 +292,6 @@ class Reader:
             self.errors[name] = "Write a number above 0."
         return value
 
-    def _choice(self, name: str) -> str:
-        word = self.filled[name]
-        if word not in _CHOICES[name]:
-            self.errors[name] = "Choose one of the options."
-            return _CHOICES[name][0]
-        return word
-
     def _available(self) -> set[str]:
         return {column.name for column in self._schema}
 
@@ -317,7 +311,7 @@ def _parse_count(text: str) -> int:
 
 
 def cells(text: str) -> list[str]:
-    """a,b with the quoting of CSV; a text that has no such cells is one cell."""
+    """Split a,b with the quoting of CSV; a text without such cells is one cell."""
     try:
         return next(csv.reader([text]), [])
     except csv.Error:

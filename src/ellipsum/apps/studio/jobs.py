@@ -1,4 +1,4 @@
-"""Releases that are running: each in another process, watched by a thread, which ends it when the user cancels."""
+"""Running releases: each runs in its own process, which a thread watches and the user can cancel."""
 
 from __future__ import annotations
 
@@ -7,40 +7,47 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from ... import UsageError
+from ... import UsageError, from_json
+from ...releases.base import StatisticRelease
 from ...util.worker_process import WorkerProcess
 from .forms import Filled
-from .orders import Order
-from .worker import UNFORESEEN
-from .worker import __name__ as _WORKER
+from .orders import UNFORESEEN, Order
+from .orders import __name__ as _WORKER
 
 MOST = 4
-"""Releases that run at the same time."""
+"""The largest number of releases that run at the same time."""
 _GRACE_SECONDS = 3.0
 _BUSY = f"{MOST} releases are already running. Wait for one of them, or cancel it. Nothing was spent."
 
 
 @dataclass
 class Job:
-    """A release that was started. state: "running", "released", "failed" or "canceled"."""
+    """A started release. state: "running", "released", "failed" or "canceled"."""
 
     number: str
     desk: str
     order: Order
     fields: Filled = field(default_factory=Filled)
-    """The form as it was filled in."""
+    """The filled form."""
     state: str = "running"
     part: float = 0.0
     approved: bool = False
-    """Whether its plan was approved: from then on it may be charged."""
+    """Whether its plan was approved; afterwards a charge is possible."""
     kind: str = ""
     text: str = ""
     warnings: list[str] = field(default_factory=list)
     when: str = ""
     """When it ended."""
     process: WorkerProcess | None = None
+
+    @cached_property
+    def release(self) -> StatisticRelease:
+        """The finished release."""
+        release: StatisticRelease = from_json(self.text)
+        return release
 
     @property
     def ended(self) -> bool:
@@ -52,7 +59,7 @@ class Job:
 
 
 class Workers:
-    """Processes that make releases, one at a time each; one is always ready, with everything loaded."""
+    """Processes that make one release at a time; one process is always ready, with everything loaded."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -61,7 +68,7 @@ class Workers:
         self._closed = False
 
     def warm(self) -> None:
-        """Have a process ready before it is needed."""
+        """Start a process before it is needed."""
         with self._lock:
             self._idle = [process for process in self._idle if process.alive]
             if not self._closed and not self._idle:
@@ -72,9 +79,8 @@ class Workers:
         with self._lock:
             if self._closed or len(self._running) >= MOST:
                 raise UsageError(_BUSY)
-            alive = [process for process in self._idle if process.alive]
-            process = job.process = alive.pop() if alive else WorkerProcess(_WORKER, quiet=True)
-            self._idle = alive
+            self._idle = [process for process in self._idle if process.alive]
+            process = job.process = self._idle.pop() if self._idle else WorkerProcess(_WORKER, quiet=True)
             self._running[job.number] = job
         order = json.dumps(job.order.to_dict()).encode()
         watcher = threading.Thread(target=self._watch, args=(job, process, order), daemon=True)
@@ -86,32 +92,32 @@ class Workers:
             process.send(order)
             while not job.ended and (event := process.receive()) is not None:
                 with self._lock:
-                    _hear(job, json.loads(event))
+                    _note_event(job, json.loads(event))
         finally:
             self._settle(job, process)
 
     def _settle(self, job: Job, process: WorkerProcess) -> None:
-        """The process of a job that ended serves the next one, unless it was canceled or died."""
+        """Keep the process of an ended job for the next one, unless the job was canceled or the process died."""
         with self._lock:
             if not job.ended:
                 job.kind, job.text, job.state = "unforeseen", UNFORESEEN, "failed"
             self._running.pop(job.number, None)
-            serves = job.state != "canceled" and process.alive and not self._closed
-            if serves:
+            is_reused = job.state != "canceled" and process.alive and not self._closed
+            if is_reused:
                 self._idle.append(process)
-        if not serves:
+        if not is_reused:
             process.stop(_GRACE_SECONDS)
             process.close()
         self.warm()
 
     def cancel(self, job: Job) -> None:
-        """End a job; what was charged stays charged."""
+        """End a job. A charge stays."""
         with self._lock:
             if job.ended:
                 return
             job.state = "canceled"
             process = job.process
-        if process is not None:  # The thread that watches the process sees its end.
+        if process is not None:  # The thread that watches the process sees it end.
             threading.Thread(target=process.stop, args=(_GRACE_SECONDS,), daemon=True).start()
 
     def close(self) -> None:
@@ -121,14 +127,14 @@ class Workers:
             idle, self._idle = self._idle, []
             busy = [job.process for job in self._running.values() if job.process is not None]
         for process in busy:
-            process.stop(_GRACE_SECONDS)  # its watcher closes it
+            process.stop(_GRACE_SECONDS)  # Its watcher closes it.
         for process in idle:
             process.stop(_GRACE_SECONDS)
             process.close()
 
 
-def _hear(job: Job, event: Mapping[str, Any]) -> None:
-    """One event of a process; nothing more is heard of a job that was canceled."""
+def _note_event(job: Job, event: Mapping[str, Any]) -> None:
+    """Note an event of a process in its job, unless the job has ended."""
     if job.ended:
         return
     if event["event"] == "progress":

@@ -1,32 +1,37 @@
-"""The pages of the studio, from templates that escape everything; nothing but schema, plans and releases goes in."""
+"""The pages of the studio. Templates escape everything, and get only schemas, plans and releases."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 import shlex
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ... import HistogramRelease, QuantileRelease
+from ... import Description, DescriptionWithQuantiles, HistogramRelease, QuantileRelease, Release
 from ...display.document import Document
 from ...display.html import html
-from ...errors import shown
+from ...display.plots.drawing import content, label
+from ...display.plots.strips import ROWS, Sheet, Strip, sheet_figure
+from ...errors import Floats, shown
 from ...releases.base import StatisticRelease
+from ...releases.documents import known_bounds
 from ...releases.group_release import Tabular
+from ...releases.pictures import own_scale
 from ...version import VERSION
-from .combined import can_combine, combine, combines
 from .forms import Filled, sentence
 from .jobs import Job
-from .pictures import count_pictures
 from .security import ROOT
-from .workspace import Desk, Released, Studio
+from .workspace import Desk
 
 _MOST_LINES = 2000
 _MOST_LEADS = 4
+_MOST_AXES, _MOST_PICTURES = 12, 4
+_MARGIN = 1.5  # The margin beside an interval, in widths of the interval.
 _LABELS = {
     "epsilon": "Epsilon",
     "delta": "Delta",
@@ -53,13 +58,8 @@ def _templates() -> Environment:
     environment = Environment(
         loader=PackageLoader("ellipsum.apps.studio"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    environment.globals.update(version=VERSION, shown=shown, number=short_number, sentence=sentence, root=ROOT.get)
+    environment.globals.update(version=VERSION, shown=shown, number="{:.12g}".format, sentence=sentence, root=ROOT.get)
     return environment
-
-
-def short_number(value: float) -> str:
-    """A number as people type it: 1 for 1.0."""
-    return f"{value:.12g}"
 
 
 def render(name: str, **context: object) -> str:
@@ -80,7 +80,7 @@ def desk_page(
 
 
 def _summary(errors: dict[str, str], desk: Desk) -> list[tuple[str, str]]:
-    """Every error with the field that it links to, and the name of that field or column before it."""
+    """Each error after the name of its field or column, with the field for a link."""
     lines = []
     for name, text in errors.items():
         end, _, place = name.partition("-")
@@ -94,34 +94,87 @@ def job_page(job: Job, desk: Desk | None, csrf: str) -> str:
     return render("job.html", job=job, desk=desk, csrf=csrf)
 
 
-def release_page(studio: Studio, one: Released, csrf: str, form: str) -> str:
-    """A release: its estimates, picture and table, how to make it again, and all releases like it combined."""
-    alike = studio.alike(one)
-    several = [other.release for other in alike]
-    document = one.release.document(_MOST_LINES)
+def release_page(job: Job, csrf: str, form: str) -> str:
+    """The page of a release: estimates, pictures, table, downloads, and how to make it again."""
+    document = job.release.document(_MOST_LINES)
     return render(
         "release.html",
-        one=one,
+        job=job,
         document=document,
         leads=_leads(document),
-        pictures=range(count_pictures(one.release)) if document.tables[0].lines else (),
-        warnings=list(dict.fromkeys([*one.release.warnings, *one.job.warnings])),
-        recipe=one.order.recipe,
+        pictures=range(count_pictures(job.release)) if document.tables[0].lines else (),
+        warnings=list(dict.fromkeys([*job.release.warnings, *job.warnings])),
+        recipe=job.order.recipe,
         downloads=[(file, title) for file, (title, _, _) in DOWNLOADS.items()],
-        combined=combine(several) if can_combine(several) else None,
-        combines=combines(one.release),
         csrf=csrf,
         form=form,
     )
 
 
 def _leads(document: Document) -> list[tuple[str, str, str]]:
-    """The estimates that the page begins with, where there are few: column, estimate, interval."""
+    """The estimates at the top of the page, if there are few: column, estimate, interval."""
     table = document.tables[0]
     if len(table.lines) > _MOST_LEADS or not {"estimate", "95% CI"} <= set(table.heads):
         return []
     value, span = table.heads.index("estimate"), table.heads.index("95% CI")
     return [(line[0], line[value], line[span]) for line in table.lines]
+
+
+# Pictures -----------------------------------------------------------------------------------------------
+
+
+def count_pictures(release: StatisticRelease) -> int:
+    """The number of pictures on a page."""
+    return len(_parts(release))
+
+
+def draw(release: StatisticRelease, place: int) -> bytes:
+    """Draw a picture of a release as an SVG file, with the first rows only if there are many."""
+    part, columns = _parts(release)[place]
+    if isinstance(part, QuantileRelease):
+        return content(part.plot(columns=columns), "svg")
+    few = len(part.names()) <= _MOST_AXES
+    if isinstance(part, Release) and few and own_scale(part) is not None:
+        return content(sheet_figure(_zoomed_sheet(part)), "svg")
+    sheet = part.sheet(columns=columns)
+    strips = [strip.rows(slice(ROWS)) for strip in sheet.strips[:_MOST_PICTURES]]
+    strips = [replace(strip, texts=[""] * len(strip.texts)) for strip in strips]  # The table has the numbers.
+    labels = sheet.labels[:ROWS]
+    if columns is not None:  # The title of each strip names the column, so labels do not repeat it.
+        strips = [replace(strip, title=label(columns[0])) for strip in strips]
+        labels = [text.removeprefix(f"{columns[0]}, ") for text in labels]
+    sheet = replace(sheet, title="", notes=(), across=1, labels=labels, strips=strips)
+    return content(sheet_figure(sheet), "svg")
+
+
+def _parts(release: StatisticRelease) -> list[tuple[StatisticRelease, list[str] | None]]:
+    """The pictures of a release: for histograms and quantiles one for each of the first columns."""
+    if isinstance(release, DescriptionWithQuantiles):
+        return [(release.moments, None), *_parts(release.quantile_release)]
+    if isinstance(release, (HistogramRelease, QuantileRelease)):
+        return [(release, [name]) for name in release.names()[:_MOST_PICTURES]]
+    return [(release, None)]
+
+
+def _zoomed_sheet(release: Release) -> Sheet:
+    """A sheet with an axis for each column, which is narrow enough to show the interval."""
+    parts = {"": (release.value, release.confidence_interval())}
+    if isinstance(release, Description):
+        parts = {"mean": parts[""], "std": (release.std, release.confidence_interval(0.95, "std"))}
+    least, most = known_bounds(release)
+    strips = []
+    for j, name in enumerate(release.names()):
+        for what, (values, spans) in parts.items():
+            ends = (least[j], most[j]) if what != "std" else (0.0, np.inf)
+            strips.append(_axis(f"{label(name)} {what}".strip(), float(values[j]), spans[j], *ends))
+    return Sheet("", (), [""], strips, across=1)
+
+
+def _axis(title: str, value: float, span: Floats, least: float, most: float) -> Strip:
+    low, high = float(span[0]), float(span[1])
+    margin = _MARGIN * (high - low) or 1.0
+    limits = max(low - margin, least), min(high + margin, most)
+    return Strip(title, "", np.array([value]), np.array([low]), np.array([high]), [""], limits)
 
 
 # Downloads -------------------------------------------------------------------------------------------
@@ -131,13 +184,9 @@ _NO_COMMAND = "This request has no command: use the Python text."
 _SPENDS = "Running this makes a new release, which spends the budget again."
 
 
-def as_json(one: Released) -> str:
-    return one.job.text + "\n"
-
-
-def as_csv(one: Released) -> str:
-    """A line for each column, bin or quantile, or each group, with every digit."""
-    release = one.release
+def _write_csv(job: Job) -> str:
+    """The release as CSV: a line for each column, bin, quantile or group, with every digit."""
+    release = job.release
     if isinstance(release, Tabular):
         return release.to_csv()
     heads, lines = _csv_lines(release)
@@ -152,7 +201,7 @@ def as_csv(one: Released) -> str:
 
 
 def _csv_lines(release: StatisticRelease) -> tuple[list[str], Iterable[Sequence[object]]]:
-    """The heads of a table, and its lines."""
+    """The heads and lines of the CSV file."""
     if isinstance(release, HistogramRelease):
         groups = release.plan.request.groups
         by = [] if groups is None else list(map(str, groups.by))
@@ -160,63 +209,32 @@ def _csv_lines(release: StatisticRelease) -> tuple[list[str], Iterable[Sequence[
         return heads, ([*key, name, bin_, *map(float, numbers)] for key, name, bin_, numbers in release.lines())
     names = release.names()
     if isinstance(release, QuantileRelease):
-        ends = [(None, None) if span is None else tuple(map(float, span)) for *_, span in release.lines()]
-        lines = [[*key, names[j], q, value] for key, j, q, value, _ in release.lines()]
-        return [*release.by, "column", "q", "value", "lower", "upper"], [
-            [*a, *b] for a, b in zip(lines, ends, strict=True)
-        ]
+        heads = [*release.by, "column", "q", "value", "lower", "upper"]
+        lines = release.lines()
+        return heads, (
+            [*key, names[j], q, value, *((None, None) if span is None else span)] for key, j, q, value, span in lines
+        )
     low, high = release.confidence_interval().T
     table = {"value": release.value, "noise_std": release.noise_std, "lower": low, "upper": high}
     columns = [column.tolist() for column in table.values()]
     return ["column", *table], zip(names, *columns, strict=True)
 
 
-def as_report(one: Released) -> str:
-    """One page that stands by itself."""
-    order = one.order
+def _write_report(job: Job) -> str:
+    order = job.order
     command = shlex.split(order.recipe.command) or None
-    return html(one.release, ledger=order.ledger, dataset=order.dataset, command=command)
+    return html(job.release, ledger=order.ledger, dataset=order.dataset, command=command)
 
 
-def as_python(one: Released) -> str:
-    return f"# {_SPENDS}\n{one.order.recipe.python}"
-
-
-def as_command(one: Released) -> str:
-    return f"# {_SPENDS}\n{one.order.recipe.command or _NO_COMMAND}\n"
-
-
-def as_notebook(one: Released) -> str:
-    """The release as it came, to be looked at, and the request that made it."""
-    load = f"import ellipsum as es\n\nrelease = es.from_json({one.job.text!r})\nrelease"
-    cells = [
-        _cell(
-            "markdown",
-            f"# Private {one.order.request.statistic}\n\nThe release as it was published, by ellipsum {VERSION}.",
-        ),
-        _cell("code", load),
-        _cell("code", "release.confidence_interval(0.95)"),
-        _cell("markdown", f"The request that made it. {_SPENDS}"),
-        _cell("raw", one.order.recipe.python),
-    ]
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    notebook = {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
-    for place, cell in enumerate(cells):
-        cell["id"] = f"cell-{place}"
-    return json.dumps(notebook, indent=1) + "\n"
-
-
-def _cell(kind: str, text: str) -> dict[str, object]:
-    cell: dict[str, object] = {"cell_type": kind, "metadata": {}, "source": text.splitlines(keepends=True)}
-    return cell | ({"outputs": [], "execution_count": None} if kind == "code" else {})
-
-
-DOWNLOADS: dict[str, tuple[str, str, Callable[[Released], str]]] = {
-    "release.json": ("JSON", "application/json", as_json),
-    "release.csv": ("CSV", "text/csv", as_csv),
-    "report.html": ("Report", "text/html", as_report),
-    "release.ipynb": ("Notebook", "application/x-ipynb+json", as_notebook),
-    "release.sh": ("Command line", "text/x-shellscript", as_command),
-    "release.py": ("Python", "text/x-python", as_python),
+DOWNLOADS: dict[str, tuple[str, str, Callable[[Job], str]]] = {
+    "release.json": ("JSON", "application/json", lambda job: f"{job.text}\n"),
+    "release.csv": ("CSV", "text/csv", _write_csv),
+    "report.html": ("Report", "text/html", _write_report),
+    "release.sh": (
+        "Command line",
+        "text/x-shellscript",
+        lambda job: f"# {_SPENDS}\n{job.order.recipe.command or _NO_COMMAND}\n",
+    ),
+    "release.py": ("Python", "text/x-python", lambda job: f"# {_SPENDS}\n{job.order.recipe.python}"),
 }
-"""For each file: what it is called on the page, its type, and what writes it."""
+"""For each file: its title on the page, its media type, and the function that writes it."""

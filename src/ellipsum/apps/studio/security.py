@@ -1,11 +1,11 @@
 """Access control of the studio: every request passes one gate before any page is made.
 
-The gate looks at the Host and Origin headers, at the cookie that the start-up token was exchanged for, and at the size
-of what is sent; it puts the same strict headers on every answer. Forms carry a token of their own session besides.
+The gate checks the Host and Origin headers, the session cookie, and the size of the request. It puts the same strict
+headers on every answer. A cookie is given in exchange for the start-up token. Forms also carry a token of the session.
 
 A browser sends a cookie of 127.0.0.1 to every port of that address, so a server of another user of this machine could
-read it. All pages therefore stand below a secret path, and the cookie is scoped to that path: a server on another port
-does not know the path, so it never receives the cookie, and the path alone opens nothing.
+read it. Therefore all pages are below a secret path, and the cookie is limited to that path. A server on another port
+does not know the path, so it never receives the cookie. The path alone opens nothing.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ import hmac
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, HTTPException, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.datastructures import UploadFile
 
 from ...noise import secret_name
@@ -31,12 +30,10 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 ROOT: ContextVar[str] = ContextVar("ROOT", default="")
-"""The secret path that the pages of the present request stand below; empty on the entry page."""
+"""The secret path above the pages of the current request; empty on the entry page."""
 FORM_BYTES = 4 << 20
 UPLOAD_BYTES = 512 << 20
-UPLOAD_PATH = "/open/upload"
-ENTER_PATH = "/enter"
-_OPEN = (ENTER_PATH,)
+UPLOAD_PATH, ENTER_PATH = "/open/upload", "/enter"
 _STATIC = "/static/"
 _MOST_SESSIONS = 100
 HEADERS = {
@@ -46,21 +43,21 @@ HEADERS = {
     ),
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    "referrer-policy": "same-origin",  # with no-referrer browsers hide the origin of our own forms from us too
+    "referrer-policy": "same-origin",  # With no-referrer, browsers would hide the origin of the studio's own forms.
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
     "cache-control": "no-store",
 }
-_WRONG_HOST = "This studio answers at the address that it printed, and at no other."
+_WRONG_HOST = "This studio answers only at the address that it printed."
 _WRONG_ORIGIN = "This request came from another site, and was refused."
-_NO_LENGTH = "The size of a form must be stated."
-_TOO_LARGE = "What was sent is too large. Type the path of a large file instead of uploading it."
-_NO_METHOD = "Only GET and POST are understood."
+_NO_LENGTH = "The request must have a Content-Length header."
+_TOO_LARGE = "The upload is too large. Type the path of a large file instead of uploading it."
+_NO_METHOD = "Only GET and POST are supported."
 
 
 class Guard:
-    """The start-up token, the sessions that were opened with it, and the names that the studio goes by."""
+    """The start-up token, the sessions that were opened with it, and the host names of the studio."""
 
     def __init__(self, hosts: Iterable[str], port: int) -> None:
         self.token = secret_name()
@@ -71,7 +68,7 @@ class Guard:
         self._sessions: dict[str, str] = {}
 
     def enter(self, token: str) -> str | None:
-        """Open a session for a caller who has the token; None for a wrong token."""
+        """Open a session for the right token; None for a wrong token."""
         if not hmac.compare_digest(token.encode(), self.token.encode()):
             return None
         while len(self._sessions) >= _MOST_SESSIONS:
@@ -81,16 +78,16 @@ class Guard:
         return session
 
     def csrf_of(self, session: str | None) -> str | None:
-        """The token that the forms of a session carry."""
+        """The token of the forms of a session."""
         return None if session is None else self._sessions.get(session)
 
     def session_of(self, scope: Scope) -> str | None:
-        """The session that a request belongs to; cookies of the same name may come from servers on other ports."""
+        """The session of a request. Servers on other ports may have set cookies of the same name."""
         pairs = (part.strip().partition("=") for part in _header(scope, b"cookie").split(";"))
         return next((value for name, _, value in pairs if name == self.cookie and value in self._sessions), None)
 
     def is_own(self, scope: Scope, sent: str) -> bool:
-        """Whether the token of a form is that of its session."""
+        """Whether a form has the token of its session."""
         own = self.csrf_of(self.session_of(scope))
         return own is not None and hmac.compare_digest(sent.encode(), own.encode())
 
@@ -98,7 +95,7 @@ class Guard:
 class Gate:
     """The application behind the checks that every request must pass."""
 
-    def __init__(self, app: App, guard: Guard, entry: Callable[[], bytes]) -> None:
+    def __init__(self, app: App, guard: Guard, entry: Callable[[], str]) -> None:
         self._app = app
         self._guard = guard
         self._entry = entry
@@ -115,42 +112,28 @@ class Gate:
         if inside:
             scope = {**scope, "path": path.removeprefix(root), "raw_path": path.removeprefix(root).encode()}
         ROOT.set(root if inside else "")
-        refusal = self._refusal(scope, inside)
-        if refusal is not None:
-            await _answer(send, *refusal)
-        else:
-            await self._app(scope, receive, _with_headers(send, root))
+        answer = self._refusal(scope, inside) or self._app
+        await answer(scope, receive, _with_headers(send, root))
 
-    def _refusal(self, scope: Scope, inside: bool) -> tuple[int, bytes, str] | None:
-        """Why a request is not let in: status, text and type; None where it is. inside: below the secret path."""
+    def _refusal(self, scope: Scope, inside: bool) -> Response | None:
+        """The answer to a request that is refused; None for any other. inside: below the secret path."""
         guard, path, method = self._guard, scope["path"], scope["method"]
         if _header(scope, b"host") not in guard.hosts:
-            return _plain(400, _WRONG_HOST)
+            return PlainTextResponse(_WRONG_HOST, 400)
         if method not in ("GET", "HEAD", "POST"):
-            return _plain(405, _NO_METHOD)
+            return PlainTextResponse(_NO_METHOD, 405)
         origin = _header(scope, b"origin")
         if (origin or method == "POST") and origin not in guard.origins:
-            return _plain(403, _WRONG_ORIGIN)
+            return PlainTextResponse(_WRONG_ORIGIN, 403)
         if method == "POST":
-            too_much = _refuse_size(scope)
-            if too_much is not None:
-                return too_much
-        if path in _OPEN or path.startswith(_STATIC) or (inside and guard.session_of(scope) is not None):
+            length = _header(scope, b"content-length")
+            if not (length.isascii() and length.isdigit()):
+                return PlainTextResponse(_NO_LENGTH, 411)
+            if int(length) > (UPLOAD_BYTES if path == UPLOAD_PATH else FORM_BYTES):
+                return PlainTextResponse(_TOO_LARGE, 413)
+        if path == ENTER_PATH or path.startswith(_STATIC) or (inside and guard.session_of(scope) is not None):
             return None
-        return 401, self._entry(), "text/html; charset=utf-8"
-
-
-def _refuse_size(scope: Scope) -> tuple[int, bytes, str] | None:
-    """A refusal of bodies without a stated size, or of more than fits."""
-    length = _header(scope, b"content-length")
-    if not (length.isascii() and length.isdigit()):
-        return _plain(411, _NO_LENGTH)
-    most = UPLOAD_BYTES if scope["path"] == UPLOAD_PATH else FORM_BYTES
-    return _plain(413, _TOO_LARGE) if int(length) > most else None
-
-
-def _plain(status: int, text: str) -> tuple[int, bytes, str]:
-    return status, text.encode(), "text/plain; charset=utf-8"
+        return HTMLResponse(self._entry(), 401)
 
 
 def _header(scope: Scope, name: bytes) -> str:
@@ -158,7 +141,7 @@ def _header(scope: Scope, name: bytes) -> str:
     return values[0].decode("latin-1") if len(values) == 1 else ""
 
 
-def _with_headers(send: Send, root: str = "") -> Send:
+def _with_headers(send: Send, root: str) -> Send:
     """Send with the strict headers; addresses of redirects get the secret path."""
 
     async def sending(message: MutableMapping[str, Any]) -> None:
@@ -172,26 +155,7 @@ def _with_headers(send: Send, root: str = "") -> Send:
     return sending
 
 
-async def _answer(send: Send, status: int, body: bytes, kind: str) -> None:
-    headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode())]
-    sending = _with_headers(send)
-    await sending({"type": "http.response.start", "status": status, "headers": headers})
-    await sending({"type": "http.response.body", "body": body})
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine alone."""
-    from ipaddress import ip_address
-
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-# What each address asks of a request -----------------------------------------------------------------
+# The parts of a request that the functions of the addresses use -------------------------------------
 
 
 _MOST_FIELDS = 20_000
@@ -199,24 +163,8 @@ WRONG_FORM = "The form could not be read."
 _NOT_OURS = "This form did not come from this studio, and was refused."
 
 
-@dataclass(frozen=True)
-class Form:
-    """What was posted: texts by name, the columns that are ticked, and perhaps a file."""
-
-    values: dict[str, str]
-    used: frozenset[int] = frozenset()
-    file: UploadFile | None = None
-
-    def __getitem__(self, name: str) -> str:
-        return self.values.get(name, "").strip()
-
-    @property
-    def filled(self) -> Filled:
-        return Filled(self.values, self.used)
-
-
 def is_encodable(text: str) -> bool:
-    """Whether a text is valid Unicode: JSON and forms can carry lone surrogates, which no name or number holds."""
+    """Whether a text is valid Unicode; JSON and forms can contain lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -230,13 +178,13 @@ def studio_of(request: Request) -> Studio:
 
 
 def csrf_of(request: Request) -> str:
-    """The token that this session's forms carry."""
+    """The token for the forms of this session."""
     guard: Guard = request.app.state.guard
     return guard.csrf_of(guard.session_of(request.scope)) or ""
 
 
-async def posted(request: Request) -> AsyncIterator[Form]:
-    """The fields of a form, or of a script's request, once their token was found to be the session's own."""
+async def posted(request: Request) -> AsyncIterator[Filled]:
+    """Read a form, or the request of a script, and check its token."""
     try:
         form = await _read(request)
     except Exception:
@@ -253,21 +201,21 @@ async def posted(request: Request) -> AsyncIterator[Form]:
             form.file.file.close()
 
 
-async def _read(request: Request) -> Form:
+async def _read(request: Request) -> Filled:
     if request.headers.get("content-type", "").startswith("application/json"):
         sent = json.loads(await request.body())
         texts = {str(name): text for name, text in sent.items() if isinstance(text, str)}
-        return Form(texts, frozenset(int(place) for place in sent.get("use", ())))
+        return Filled(texts, frozenset(int(place) for place in sent.get("use", ())))
     fields = await request.form(max_files=1, max_fields=_MOST_FIELDS)
     pairs = fields.multi_items()
     texts = {name: text for name, text in pairs if isinstance(text, str)}
     used = frozenset(int(text) for name, text in pairs if name == "use" and isinstance(text, str) and text.isdigit())
-    return Form(texts, used, next((item for _, item in pairs if isinstance(item, UploadFile)), None))
+    return Filled(texts, used, next((item for _, item in pairs if isinstance(item, UploadFile)), None))
 
 
 TheStudio = Annotated[Studio, Depends(studio_of)]
 Csrf = Annotated[str, Depends(csrf_of)]
-Posted = Annotated[Form, Depends(posted)]
+Posted = Annotated[Filled, Depends(posted)]
 
 
 def to(address: str) -> Response:

@@ -1,4 +1,4 @@
-"""Running the studio: a port of this machine, a line with its address, and a browser."""
+"""Run the studio: listen at a port, print the address, and open a browser."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable
 from html import escape
+from ipaddress import ip_address
 from pathlib import Path
 
 import uvicorn
@@ -13,15 +14,15 @@ import uvicorn
 from ... import DataError, UsageError
 from ...sources.people import Scratch
 from .app import make_app
-from .security import Guard, is_loopback
+from .security import Guard
 from .workspace import Studio
 
 PORT = 8642
 _TRIES = 20
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 _REMOTE = (
-    "the studio answers this machine alone. Anybody who reaches another address may try to read the token from the "
-    "network, which is not encrypted: --allow-network says that you want this all the same."
+    "the network is not encrypted, so others could read the token. Leave --host out, or add --allow-network to accept "
+    "this."
 )
 
 
@@ -31,7 +32,8 @@ def run(
     """Serve until the process is ended. say: prints a line."""
     if not is_loopback(host) and not network:
         raise UsageError(f"--host {host} is refused: {_REMOTE}")
-    host = "127.0.0.1" if host == "localhost" else host  # that name may lead a browser to another user's port of ::1
+    if host == "localhost":  # A browser could resolve it to ::1, where another user may listen.
+        host = "127.0.0.1"
     listener = _listener(host, port)
     bound = listener.getsockname()[1]
     name = f"[{host}]" if ":" in host else host
@@ -44,6 +46,16 @@ def run(
     finally:
         studio.close()
         listener.close()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _serve(
@@ -70,7 +82,7 @@ def _serve(
 
 
 def _listener(host: str, port: int | None) -> socket.socket:
-    """A socket at the port that was asked for, or at the first free one."""
+    """A socket at the requested port, or at the first free port."""
     ports = range(PORT, PORT + _TRIES) if port is None else [port]
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for number in ports:
@@ -78,7 +90,7 @@ def _listener(host: str, port: int | None) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, number))
-            listener.listen()  # a reader of the address may come at once, and waits
+            listener.listen()  # A browser may connect before the server runs, and then waits.
         except (OSError, OverflowError):
             listener.close()
             continue
@@ -87,7 +99,7 @@ def _listener(host: str, port: int | None) -> socket.socket:
 
 
 def _open(address: str) -> Scratch:
-    """Let the browser open a file of the user's own that leads to the address: others see a command's arguments."""
+    """Open the address in the browser through a private file, since others can see the arguments of a command."""
     import webbrowser
 
     folder = Scratch()

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from ... import EllipsumError, UsageError, from_json
+from ... import EllipsumError, UsageError
+from ...api import AnyPlan
 from ...errors import shown
 from ...noise import secret_name
-from ...releases.base import StatisticRelease
 from ...request.request import Request
 from ...sources import Selection, open_source
 from ...sources.paths import Field, schema_of
 from ...sources.people import Scratch
-from ...sources.sql import has_password
 from ..demo import BOUNDS, generate_people
-from .forecasts import Pictures
 from .forms import Filled
 from .jobs import Job, Workers
-from .orders import Data, Order
+from .orders import Data, check_address
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq", ".feather", ".arrow", ".ipc")
 MOST_COLUMNS = 2000
@@ -30,19 +28,16 @@ DEMO_ROWS = 20_000
 _MOST_KEPT = 200
 _PATIENCE_SECONDS = 0.4
 _COPY_BYTES = 1 << 20
-_PASSWORD = (
-    "keep the password out of the address: set PGPASSWORD before the studio starts, or use ~/.pgpass or a service file."
-)
 
 
 def short_name() -> str:
-    """A name for an address that cannot be guessed."""
+    """A name for an address, which cannot be guessed."""
     return secret_name()[:24]
 
 
 @dataclass
 class Desk:
-    """An opened table: its place, its public schema, and its number of rows once that is needed."""
+    """An opened table: its data, its public schema, and its number of rows once it was counted."""
 
     number: str
     label: str
@@ -51,19 +46,19 @@ class Desk:
     start: Filled = field(default_factory=Filled)
     """The initial contents of the form."""
     uploaded: Path | None = None
-    """The studio's own copy of a file that was sent; removed with the table."""
+    """The copy of an uploaded file, which is removed with the table."""
     _count: int | None = None
     _failure: EllipsumError | None = None
     _counting: threading.Thread | None = None
 
     @property
     def plans_only(self) -> bool:
-        return not self.data.is_readable
+        return self.data.path is None and self.data.database is None
 
     def public_rows(self, request: Request, guess: int | None) -> int | None:
-        """The n of a forecast: counted where it is public, the typed guess where it is not; None while it is counted.
+        """The n of a forecast: the count if it is public, otherwise the typed guess; None until it is counted.
 
-        How many people there are is known only after their rows were grouped: a guess serves until then.
+        The number of people is known only after their rows were grouped, so a guess is used before.
         """
         if self.plans_only or request.neighbors != "replace" or request.people is not None:
             return guess
@@ -82,72 +77,52 @@ class Desk:
             self._count = open_source(self.data.open(), chosen).count()
         except EllipsumError as error:
             self._failure = error
-        except Exception:  # its text may quote a cell
-            self._failure = UsageError("the rows could not be counted. Type a guess of their number.")
-
-
-@dataclass(frozen=True)
-class Released:
-    """A finished release and its request."""
-
-    number: str
-    job: Job
-    release: StatisticRelease
-
-    @property
-    def order(self) -> Order:
-        return self.job.order
-
-    @property
-    def question(self) -> tuple[str, Request]:
-        """What releases must share to be combined: everything but budget, mechanism and ledger."""
-        request = self.order.request
-        return self.job.desk, replace(request, budget=None, noise="auto", error_weights=None, n=None)
+        except Exception:  # Its text may quote a cell.
+            self._failure = UsageError("The rows could not be counted. Type a guess of their number.")
 
 
 class Studio:
-    """State of one run of the studio. It ends with the process."""
+    """The state of one run of the studio, which ends with the process."""
 
     def __init__(self) -> None:
         self.desks: dict[str, Desk] = {}
         self.jobs: dict[str, Job] = {}
-        self.released: dict[str, Released] = {}
-        self.pictures = Pictures()
+        self.plans: dict[str, AnyPlan] = {}
+        """Forecasts whose pictures a page may ask for."""
         self.workers = Workers()
         self.first: str | None = None
-        """The table that was named when the studio was started."""
+        """The table in the command that started the studio."""
         self._scratch: Scratch | None = None
         self._forms: dict[str, str | None] = {}
-        """The job that each form began."""
+        """The job that each form started."""
         self._lock = threading.Lock()
 
     # Opening tables ------------------------------------------------------------------------------------------
 
     def open_path(self, path: str, header: bool = False) -> Desk:
-        """A file, folder or glob at a path of this machine."""
+        """Open a file, a folder or a pattern on this machine."""
         full = os.path.abspath(os.path.expanduser(path)) if path else path
         return self._open_table(shown(os.path.basename(full)), Data(path=full, header=header))
 
     def open_database(self, address: str, query: str, table: str) -> Desk:
-        """A query over a database, or a whole table of it."""
-        if has_password(address):
-            raise UsageError(_PASSWORD)
+        """Open a query of a database, or a whole table."""
+        check_address(address)
         if bool(query) == bool(table):
-            raise UsageError("type a query, or the name of a table: one of the two.")
-        text = query or "select * from " + ".".join(_quote_name(part) for part in table.split("."))
+            raise UsageError("Type either a query or the name of a table.")
+        text = query or "select * from " + ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
         return self._open_table(shown(table or "query"), Data(database=address, query=text))
 
     def open_names(self, names: list[str]) -> Desk:
-        """Column names alone: plans, and no data."""
+        """Open column names without data, for plans only."""
         if not names or len(set(names)) < len(names):
-            raise UsageError("type the names of the columns, one to a line or with commas between them, none twice.")
+            raise UsageError("Type the names of the columns, one per line or with commas between them, each name once.")
         return self._keep(Desk(short_name(), "column names", Data(), tuple(map(Field, names))))
 
     def open_upload(self, name: str, file: BinaryIO, header: bool = False) -> Desk:
-        """A file that was sent, kept for this user alone until the studio ends."""
+        """Open an uploaded file, which only this user can read until the studio ends."""
         suffix = max((end for end in SUFFIXES if name.lower().endswith(end)), key=len, default="")
         if not suffix:
-            raise UsageError("choose a CSV, Parquet or Feather file: its name says which it is.")
+            raise UsageError("Choose a file whose name ends in .csv, .tsv, .parquet or .feather.")
         path = self._folder() / f"{short_name()}{suffix}"
         with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as out:
             while part := file.read(_COPY_BYTES):
@@ -163,7 +138,7 @@ class Studio:
         return desk
 
     def open_demo(self) -> Desk:
-        """A table of invented people, with bounds that suit it."""
+        """Open a table of invented people, with suitable bounds."""
         path = self._folder() / "demo.csv"
         if not path.exists():
             lines = [",".join(f"{cell:.6g}" for cell in row) for row in generate_people(DEMO_ROWS).tolist()]
@@ -176,7 +151,7 @@ class Studio:
     def _open_table(self, label: str, data: Data) -> Desk:
         schema = schema_of(data.open() if data.path is None else data.path, data.header or None)
         if len(schema) > MOST_COLUMNS:
-            raise UsageError(f"this table has more than {MOST_COLUMNS} columns. Use the library for it.")
+            raise UsageError(f"This table has more than {MOST_COLUMNS} columns. Use the library for it.")
         return self._keep(Desk(short_name(), label, data, schema))
 
     def _keep(self, desk: Desk) -> Desk:
@@ -187,7 +162,7 @@ class Studio:
         return desk
 
     def _forget_oldest_desk(self) -> bool:
-        """Forget the oldest table that no running release reads, and remove its upload; False where all are read."""
+        """Forget the oldest table that no running release reads, and remove its upload; False if there is none."""
         busy = {job.desk for job in self.jobs.values() if not job.ended}
         number = next((number for number in self.desks if number not in busy), None)
         if number is None:
@@ -203,10 +178,10 @@ class Studio:
                 self._scratch = Scratch()
             return self._scratch.path
 
-    # Forms, which serve once ----------------------------------------------------------------------------------
+    # Forms, which can be used once ----------------------------------------------------------------------------------
 
     def new_form(self) -> str:
-        """A token for a form that may make one release."""
+        """A token for a form, which can make one release."""
         token = secret_name()
         with self._lock:
             _forget_oldest(self._forms, 10 * _MOST_KEPT)
@@ -218,7 +193,7 @@ class Studio:
         return token in self._forms
 
     def begin(self, token: str, job: Job) -> Job | None:
-        """Let a job run for a form's token; the job of before for the same form again; None for a token without use."""
+        """Start a job for the token of a form, or return its earlier job; None if the token is invalid."""
         with self._lock:
             if token not in self._forms:
                 return None
@@ -237,29 +212,20 @@ class Studio:
             raise
         return job
 
-    # Releases -------------------------------------------------------------------------------------------------
-
-    def result(self, job: Job) -> Released | None:
-        """The release of a job that came."""
-        if job.state != "released":
-            return None
+    def keep_plan(self, plan: AnyPlan) -> str:
+        """Remember the plan of a forecast until many others have come; return its name."""
+        name = short_name()
         with self._lock:
-            if job.number not in self.released:
-                _forget_oldest(self.released)
-                self.released[job.number] = Released(job.number, job, from_json(job.text))
-            return self.released[job.number]
+            _forget_oldest(self.plans)
+            self.plans[name] = plan
+        return name
 
-    def history(self) -> list[Released]:
-        """Every release of this studio, the last one first."""
-        released = [self.result(job) for job in reversed(list(self.jobs.values()))]
-        return [one for one in released if one is not None]
-
-    def alike(self, one: Released) -> list[Released]:
-        """Releases of the same request, this one included, in order of time."""
-        return [other for other in reversed(self.history()) if other.question == one.question]
+    def history(self) -> list[Job]:
+        """Every finished release, the last one first."""
+        return [job for job in reversed(list(self.jobs.values())) if job.state == "released"]
 
     def close(self) -> None:
-        """End every process, and remove every file of the studio's own."""
+        """End every process, and remove the files of the studio."""
         self.workers.close()
         if self._scratch is not None:
             self._scratch.close()
@@ -268,7 +234,3 @@ class Studio:
 def _forget_oldest(kept: dict[str, Entry], most: int = _MOST_KEPT) -> None:
     while len(kept) >= most:
         kept.pop(next(iter(kept)))
-
-
-def _quote_name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

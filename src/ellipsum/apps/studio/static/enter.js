@@ -1,4 +1,4 @@
-// The token is behind the # of the address, which no server or log sees; it is taken out of the address at once.
+// The token is after the # of the address, which browsers do not send. It is removed from the address at once.
 "use strict";
 const token = decodeURIComponent(location.hash.slice(1));
 if (/^[0-9a-f]{64}$/.test(token)) {

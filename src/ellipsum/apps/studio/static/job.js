@@ -3,7 +3,7 @@ const root = document.documentElement.dataset.root;
 const job = document.getElementById("job");
 const bar = document.getElementById("part");
 
-async function look() {
+async function checkState() {
   try {
     const answer = await fetch(`${root}/job/${job.dataset.job}/state`, { headers: { accept: "application/json" } });
     if (answer.ok) {
@@ -22,9 +22,9 @@ async function look() {
       return;
     }
   } catch (error) {
-    // the studio does not answer now: it may soon
+    // The studio may answer later.
   }
-  setTimeout(look, 250);
+  setTimeout(checkState, 250);
 }
 
-if (job.dataset.state === "running") look();
+if (job.dataset.state === "running") checkState();

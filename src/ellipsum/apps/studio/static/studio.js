@@ -1,8 +1,8 @@
-// The form of a table: the forecast follows what is typed; nothing is released by a script.
+// The form of a table: the forecast follows the input. No script makes a release.
 "use strict";
 
 const form = document.getElementById("desk");
-const desk = form.getAttribute("data-desk"); // form.dataset is the field of that name
+const desk = form.getAttribute("data-desk"); // form.dataset is the field with the name dataset
 const field = (name) => document.getElementById(name);
 const epsilon = field("epsilon");
 const error = field("error");
@@ -14,13 +14,13 @@ const rows = [...form.querySelectorAll("table.columns tbody tr")].map((line, i) 
   use: field(`use-${i}`),
   ends: [field(`a-${i}`), field(`b-${i}`)],
 }));
-let goal = "epsilon"; // which end of the slider was set last
+let goal = "epsilon"; // The field that the user set last: epsilon or error.
 let asked = 0;
 let waiting = 0;
 
-// What the form says ------------------------------------------------------------------------------------
+// The fields of the form ------------------------------------------------------------------------------------
 
-function said(more) {
+function readForm(more) {
   const words = { goal, ...more };
   for (const [name, value] of new FormData(form)) if (name !== "use") words[name] = value;
   words.error = error.value;
@@ -62,7 +62,7 @@ function show(found) {
   if (found.hint || found.epsilon === undefined) {
     say(found.hint || "Choose epsilon with the slider, or type a target error.");
     curve.hidden = true;
-    if (found.again) later(400);
+    if (found.again) askLater(400);
     return;
   }
   if (goal === "error") setEpsilon(found.epsilon);
@@ -99,7 +99,7 @@ function errorTable(found) {
 async function ask() {
   const number = ++asked;
   try {
-    const found = await post(`/desk/${desk}/forecast`, said());
+    const found = await post(`/desk/${desk}/forecast`, readForm());
     if (number === asked) show(found);
   } catch (problem) {
     if (problem.message !== "no session" && number === asked) say("The studio does not answer.", "wrong");
@@ -107,10 +107,10 @@ async function ask() {
 }
 
 field("curve").addEventListener("error", () => {
-  field("curve").hidden = true; // there is nothing to draw
+  field("curve").hidden = true; // There is no picture.
 });
 
-function later(pause = 150) {
+function askLater(pause = 150) {
   clearTimeout(waiting);
   waiting = setTimeout(ask, pause);
 }
@@ -126,17 +126,17 @@ function setSlider(value) {
 
 function setEpsilon(value) {
   epsilon.value = digits(value);
-  forgive(epsilon);
+  clearError(epsilon);
   setSlider(value);
 }
 
 slider.addEventListener("input", () => {
   goal = "epsilon";
   setEpsilon(Number((10 ** (Number(slider.value) / 100)).toPrecision(3)));
-  later(60);
+  askLater(60);
 });
 slider.addEventListener("keydown", (event) => {
-  // the first press chooses a point, even where the slider cannot move further
+  // The first press chooses a value, even if the slider is at its end.
   if (slider.classList.contains("unset") && event.key.startsWith("Arrow")) slider.dispatchEvent(new Event("input"));
 });
 epsilon.addEventListener("input", () => {
@@ -149,7 +149,7 @@ error.addEventListener("input", () => {
 
 // Columns -----------------------------------------------------------------------------------------------------
 
-function counted() {
+function countTicked() {
   const many = rows.filter((row) => row.use.checked).length;
   field("ticked").textContent = `${many} of ${rows.length} ticked`;
   for (const option of field("error_of").options) {
@@ -165,15 +165,15 @@ for (const row of rows) {
     if (!end) continue;
     end.addEventListener("input", () => {
       if (end.value) row.use.checked = true;
-      counted();
+      countTicked();
     });
   }
 }
 
 function tick(on) {
   for (const row of rows) if (!row.line.hidden && !row.use.disabled) row.use.checked = on;
-  counted();
-  later();
+  countTicked();
+  askLater();
 }
 field("tick-all").addEventListener("click", () => tick(true));
 field("tick-none").addEventListener("click", () => tick(false));
@@ -182,8 +182,8 @@ field("filter").addEventListener("input", (event) => {
   for (const row of rows) row.line.hidden = !row.name.toLowerCase().includes(wanted);
 });
 
-function understood(text) {
-  // name=lo:hi, or a name and two numbers with spaces, tabs or commas between them
+function parseLine(text) {
+  // Parse name=lo:hi, or a name and two numbers with spaces, tabs or commas between them.
   const found = text.match(/^(.*?)\s*=\s*([^:=\s]+)\s*:\s*(\S+)$/) || text.match(/^(.*?)[\s,;]+([^\s,;]+)[\s,;]+([^\s,;]+)$/);
   if (!found || !Number.isFinite(Number(found[2])) || !Number.isFinite(Number(found[3]))) return null;
   return [found[1].trim().replace(/^"(.*)"$/, "$1"), found[2], found[3]];
@@ -195,7 +195,7 @@ field("paste").addEventListener("input", (event) => {
   const wrong = [];
   event.target.value.split(/\r?\n/).forEach((text, i) => {
     if (!text.trim()) return;
-    const found = understood(text.trim());
+    const found = parseLine(text.trim());
     const row = found && names.get(found[0]);
     if (!row || row.use.disabled) {
       wrong.push(i + 1);
@@ -210,8 +210,8 @@ field("paste").addEventListener("input", (event) => {
   const which = wrong.slice(0, 5).join(", ") + (wrong.length > 5 ? ", ..." : "");
   said.textContent = `${filled} columns filled in.${wrong.length ? ` Not understood, or no such column: line ${which}.` : ""}`;
   said.className = wrong.length ? "wrong" : "help";
-  counted();
-  later();
+  countTicked();
+  askLater();
 });
 
 function toggle() {
@@ -267,7 +267,7 @@ async function balance() {
     const found = await post("/ledger/balance", words);
     if (words.ledger === ledger.value && words.dataset === dataset.value) showBalance(found);
   } catch (problem) {
-    // said beside the forecast
+    // The message is beside the forecast.
   }
 }
 
@@ -279,7 +279,7 @@ if (ledger) {
       soon = setTimeout(balance, 300);
     });
   }
-  setInterval(() => document.hidden || balance(), 4000); // other tabs and programs spend too
+  setInterval(() => document.hidden || balance(), 4000); // Other tabs and programs charge the ledger too.
   document.addEventListener("visibilitychange", () => document.hidden || balance());
   field("open-budget").addEventListener("click", async () => {
     try {
@@ -290,7 +290,7 @@ if (ledger) {
       showBalance(found);
       if (!found.problem) field("new-budget").open = false;
     } catch (problem) {
-      // said beside the forecast
+      // The message is beside the forecast.
     }
   });
   balance();
@@ -298,8 +298,8 @@ if (ledger) {
 
 // All together ------------------------------------------------------------------------------------------------
 
-function forgive(target) {
-  // what was wrong with a field is no longer known once it is changed
+function clearError(target) {
+  // An error of a field is removed once the field changes.
   target.removeAttribute("aria-invalid");
   const wrong = target.id && field(`${target.id}-wrong`);
   if (wrong) wrong.hidden = true;
@@ -312,12 +312,12 @@ function forgive(target) {
 }
 
 form.addEventListener("input", (event) => {
-  forgive(event.target);
+  clearError(event.target);
   if (event.target === slider || event.target.id === "paste" || event.target.id === "filter") return;
   if (event.target.name === "kind" || event.target.name === "statistic") toggle();
-  if (event.target.name === "use") counted();
+  if (event.target.name === "use") countTicked();
   if (event.target === error_of()) goal = "epsilon";
-  later(event.target === error ? 500 : 150);
+  askLater(event.target === error ? 500 : 150);
 });
 form.addEventListener("submit", (event) => {
   const button = event.submitter;
@@ -336,7 +336,7 @@ function error_of() {
 }
 
 toggle();
-counted();
+countTicked();
 setSlider(Number(epsilon.value));
 const summary = field("summary");
 if (summary) summary.focus();
