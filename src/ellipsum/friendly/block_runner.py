@@ -1,10 +1,9 @@
-"""Evaluate a caller's function on blocks of rows, each in its own process, and return nothing but its vectors.
+"""Evaluate a caller's function on blocks of rows, each in its own process, and return only its vectors.
 
-One helper interpreter per worker loads the function once (with cloudpickle, so lambdas and closures work) and forks a
-new child for each block. The block's number alone decides which helper serves it and how its random numbers are seeded:
-a result is a function of its block, of random numbers of its own and of public things [F10]. Output and warnings are
-discarded. A child that raises, dies, hangs or returns anything but `dimension` finite numbers gives a row of NaN, the
-same as any other failure.
+Each worker is a helper interpreter. It loads the function once (with cloudpickle, so lambdas and closures work) and
+forks a new child for each block. The number of a block alone decides its helper and the seed of its random numbers.
+A result is a function of its block, of its own random numbers and of public things [F10]. Output and warnings are
+discarded. If a child raises, dies, hangs or returns anything but `dimension` finite numbers, its row is NaN.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _START_SECONDS = 120.0
 _GRACE_SECONDS = 5.0
 _GOLDEN = 0.6180339887498949
 _WALL = 4.0
-"""Wall-clock limit over CPU limit: it stops a child that only waits, but not one on a busy machine."""
+"""Wall-clock limit over CPU limit. It stops a child that only waits, but not one on a busy machine."""
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _END_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
 
@@ -72,12 +71,12 @@ def run_blocks(
 
     def serve(number: int, helper: _Helper) -> None:
         try:
-            for index in range(number, len(blocks), count):  # Not by which helper is free: that depends on rows [F10].
+            for index in range(number, len(blocks), count):  # Which helper is free would depend on rows [F10].
                 if stop.is_set():
                     break
                 results[index] = helper.run(blocks[index], seeds[index])
                 finished.put(None)
-        except BaseException as error:  # A helper could not start, which does not depend on rows: raised below.
+        except BaseException as error:  # A helper could not start, which does not depend on rows.
             finished.put(error)
         finally:
             helper.close()
@@ -102,8 +101,6 @@ def run_blocks(
 
 
 def _pack(function: BlockFunction) -> bytes:
-    if not callable(function):
-        raise UsageError(f"function must be callable, got {type(function).__name__}.")
     if not hasattr(os, "fork"):
         raise UsageError("subsample_and_aggregate forks processes, which this operating system does not support.")
     try:
@@ -124,7 +121,7 @@ def _pack(function: BlockFunction) -> bytes:
 
 
 class _Helper:
-    """One helper interpreter, restarted if a block takes it down."""
+    """One helper interpreter. It starts again if a block ended it."""
 
     def __init__(
         self, program: bytes, dimension: int, time_limit: float, hash_seed: bytes, stop: threading.Event
@@ -195,7 +192,7 @@ def serve() -> None:
 
 
 def _run_in_child(function: BlockFunction, dimension: int, time_limit: float, caller: Pipe) -> bytes | None:
-    """The bytes of the child's vector, or of as many NaNs; None if the child did not read the whole block.
+    """The bytes of the child's vector, or of NaNs; None if the child did not read the whole block.
 
     The child itself reads the block from the pipe, so the process that forks later children never holds a row.
     """
@@ -240,7 +237,7 @@ def _serve_block(function: BlockFunction, dimension: int, time_limit: float, pip
 
 
 def _end_with(helper: int) -> None:
-    """Let Linux end this child when its helper ends; on other systems a sleeping child would stay."""
+    """Ask Linux to end this child when its helper ends; on other systems a sleeping child would stay."""
     if sys.platform == "linux":
         import ctypes
 

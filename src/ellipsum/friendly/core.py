@@ -18,15 +18,15 @@ from ..numerics.wide_integers import Ints
 from ..sources.protocol import Progress, steps
 from ..util.compile import compiled
 
-_STRIPE = 16  # Columns between two checks whether any pair of the tile can still be near.
+_STRIPE = 16  # After this many columns the loop checks whether any pair of the tile can still be near.
 
 
 @compiled
 def count_near(rows: Floats, tiles: Floats, first: int, limit: float) -> Ints:
     """Near pairs (i, j), i in tile `first` and j in that tile or a later one, counted at both ends.
 
-    Exact although in doubles [F1]: differences and squares are integers; they are exact while the sum is at
-    most the limit, and a sum that once exceeds it stays above it under rounding.
+    Exact although in doubles [F1]: differences and squares are integers, which are exact while the sum is at most the
+    limit. A sum that exceeds the limit stays above it under rounding.
     """
     n = rows.shape[0]
     tile = tiles.shape[2]
@@ -70,7 +70,7 @@ def _squared_distances(row: Floats, tile: Floats, limit: float, total: Floats) -
 
 RADIUS_BITS = 22
 RADIUS = 1 << RADIUS_BITS
-"""The radius in grid units: a cell is radius / 2^22 wide."""
+"""The radius in grid units: the width of a cell is radius / 2^22."""
 REACH = 2.0 ** (RADIUS_BITS + 53)
 """Largest coordinate of the grid: at 2^53 radii from the origin doubles no longer resolve the radius."""
 TILE = 64
@@ -79,7 +79,7 @@ MOST_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class Core:
-    """The sum of weights and the weighted sums of one data set, exact integers."""
+    """The sum of weights and the weighted sums of one data set, as exact integers."""
 
     n: int
     weight: int

@@ -35,8 +35,8 @@ from ..util.atomic_files import Kept, Saved
 from ..util.structural_equality import ValueEquality
 from ..version import VERSION
 from .core import RADIUS_BITS, find_core
+from .forecast import Radius, candidate_radii
 from .plan import FINE_BITS, FriendlyGate, FriendlyPlan, friendly_plan
-from .radius import Radius, candidate_radii
 
 NO_CENTER_FORMAT = "ellipsum.no_center/2"
 _WEIGHTED = (
@@ -93,7 +93,7 @@ class FriendlyRelease(Release):
     def document(self, most: int | None = None) -> Document:
         base = super().document(most)
         title = f"Differentially private {self.plan.describe()}"
-        return Document(title, base.tables, [*base.facts, *_core_facts(self)], base.warnings)
+        return replace(base, title=title, facts=[*base.facts, *_core_facts(self)])
 
     def background(self) -> Background:
         return _background(
@@ -213,13 +213,13 @@ def _background(result: FriendlyRelease | NoCenter, **own: Any) -> Background:
 
 
 def _recipe(plan: FriendlyPlan) -> Recipe:
-    """How to make a friendly mean again, or a function that was evaluated on blocks of rows."""
+    """The call that makes a friendly mean again, or evaluates a function on blocks again."""
     radius = repr((plan.radii[0], plan.radii[-1]) if plan.radii else plan.radius)
     noise = "gaussian" if plan.mechanism == "gaussian" else "knorm"
     gate = ["gate=es.FriendlyGate(law='laplace')"] if (plan.gate, noise) == ("laplace", "gaussian") else []
     stated = {name: repr(value) for name, value in plan.stated.items()} | {"noise": repr(noise)}
     stated |= {argument.name: argument.code for argument in people_arguments(plan.people)}
-    if plan.function:
+    if plan.vectors.function:
         own = {"blocks": repr(plan.n), "radius": radius}
         code = call("subsample_and_aggregate", ["function", "data", *gate], own | stated)
     else:
@@ -286,7 +286,7 @@ def _add_noise(weight: int, scale: float, law: str, stream: Stream) -> tuple[Fra
 
 
 def _search(plan: FriendlyPlan, rows: Floats, stream: Stream, threads: int | None) -> float:
-    """The smallest radius whose noisy sum of weights reaches the target, by binary search [F8]."""
+    """Binary search for the smallest radius whose noisy sum of weights reaches the target [F8]."""
     low, high = 0, len(plan.radii) - 1
     while low < high:
         middle = (low + high) // 2
@@ -308,7 +308,7 @@ def friendly_center(
     stream: Stream,
     threads: int | None = None,
 ) -> FriendlyRelease | NoCenter:
-    """A coarse center of rows in memory, as one step of a longer schedule that pays (mu, slack) for it.
+    """A coarse center of rows in memory, as one step of a longer schedule that is charged (mu, slack).
 
     Guarantee: Privacy(mu, slack, "replace") [F5]; noise is taken from the next positions of the stream.
     """

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Floats, UsageError, choice, floats, open_unit, vector, whole
-from ..friendly.mean import some_rows
+from ..friendly.calls import some_rows
 from ..friendly.release import FriendlyRelease, friendly_center
 from ..noise import public_normals
 from ..regions.ellipsoid import Ellipsoid, length

@@ -31,39 +31,38 @@ class ProjectionWriter:
     def __init__(self, path: Path | None, k: int) -> None:
         self._path, self.k = path, k
         self._blocks: list[Floats] = []
+        self._held_rows = 0
+        self._group_rows = max(64, _GROUP_CELLS // k)
         self._temporary: str | None = None
         self._writer: Any = None
-        self._group_rows = max(64, _GROUP_CELLS // k)
-        self._group: Floats | None = None
-        self._filled = 0
 
     def __enter__(self) -> ProjectionWriter:
         check_writable(self._path)
         return self
 
     def write(self, values: Floats) -> None:
-        if self._path is None:
-            self._blocks.append(values)
-            return
-        if self._group is None:
-            self._group = np.empty((self._group_rows, self.k), order="F")
-        while len(values):
-            part = values[: self._group_rows - self._filled]
-            self._group[self._filled : self._filled + len(part)] = part
-            self._filled += len(part)
-            values = values[len(part) :]
-            if self._filled == self._group_rows:
-                self._write_group(self._path, self._group)
+        self._blocks.append(values)
+        self._held_rows += len(values)
+        if self._path is not None and self._held_rows >= self._group_rows:
+            self._write_groups(self._path, self._held_rows - self._held_rows % self._group_rows)
 
-    def _write_group(self, path: Path, rows: Floats) -> None:
+    def _write_groups(self, path: Path, count: int) -> None:
+        """Write the first rows that are held."""
         import pyarrow
+        from pyarrow import parquet
 
-        if self._writer is None:
-            self._open()
-        columns = [pyarrow.array(rows[:, j]) for j in range(self.k)]
-        self._filled = 0
+        rows = np.concatenate(self._blocks)
+        table = pyarrow.table({f"p{j + 1}": pyarrow.array(rows[:count, j]) for j in range(self.k)})
+        self._blocks, self._held_rows = [rows[count:].copy()], len(rows) - count
         try:
-            self._writer.write_table(pyarrow.table(columns, schema=self._schema()), row_group_size=self._group_rows)
+            if self._writer is None:
+                with held():
+                    self._temporary = temporary_beside(path)
+                # The last bits of the values are noise, so dictionaries and compression gain nothing.
+                self._writer = parquet.ParquetWriter(
+                    self._temporary, table.schema, compression="none", use_dictionary=False, write_statistics=False
+                )
+            self._writer.write_table(table, row_group_size=self._group_rows)
         except OSError as error:
             raise unwritable(path, error) from None
 
@@ -71,8 +70,8 @@ class ProjectionWriter:
         """Close the file under its own name, or return the values held in memory."""
         if self._path is None:
             return np.concatenate(self._blocks)
-        if self._group is not None and self._filled:
-            self._write_group(self._path, self._group[: self._filled])
+        if self._held_rows:
+            self._write_groups(self._path, self._held_rows)
         assert self._temporary is not None
         try:
             self._writer.add_key_value_metadata({_KEY: metadata.encode()})
@@ -91,25 +90,6 @@ class ProjectionWriter:
             with suppress(Exception):  # The first error is the one to report.
                 self._writer.close()
         discard(self._temporary)
-
-    def _schema(self) -> Any:
-        import pyarrow
-
-        return pyarrow.schema([(f"p{j + 1}", pyarrow.float64()) for j in range(self.k)])
-
-    def _open(self) -> None:
-        from pyarrow import parquet
-
-        assert self._path is not None
-        try:
-            with held():
-                self._temporary = temporary_beside(self._path)
-            # The last bits of the values are noise, so dictionaries and compression gain nothing.
-            self._writer = parquet.ParquetWriter(
-                self._temporary, self._schema(), compression="none", use_dictionary=False, write_statistics=False
-            )
-        except OSError as error:
-            raise unwritable(self._path, error) from None
 
 
 def read_metadata(path: Path) -> bytes:

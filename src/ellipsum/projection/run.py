@@ -42,7 +42,7 @@ from .forecast import (
     adversary_of,
     oblivious_noise,
 )
-from .matrix import Products, as_seed, draw_matrix, integers_of, spectral_norm_upper, unit
+from .matrix import as_seed, draw_matrix, integers_of, spectral_norm_upper, unit
 from .parquet import OwnOrder, ProjectionWriter
 from .release import Projection
 
@@ -193,6 +193,8 @@ def project(
 
 def _run(projection: Projection, session: Session, integers: Ints, stream: Stream) -> Projection:
     """Rows -> integers -> exact product -> correctly rounded noise -> numbers, block by block [J2]."""
+    from .products import Products  # It compiles when imported.
+
     region, k, shift = projection.region, projection.k, shift_for(projection.noise_units)
     factor = math.ldexp(region.radius * unit(k), shift - region.row_map.grid_bits)
     products = Products(region.row_map, integers)
