@@ -10,7 +10,6 @@ from typing import Any
 
 from ..errors import UsageError, named
 from ..privacy.composition import Filter
-from .amounts import exact_text, read_amount, short_text
 from .charging import (
     Amounts,
     PrivacyUnit,
@@ -19,6 +18,9 @@ from .charging import (
     caps_within,
     describe_remaining,
     describe_spent,
+    exact_text,
+    read_amount,
+    short_text,
     spent_to_dict,
     with_spent,
 )

@@ -1,25 +1,70 @@
-"""What a data set may spend and has spent, and how a privacy guarantee is charged to it [Q1]."""
+"""Amounts of a budget, what a data set may spend and has spent, and how a guarantee is charged to it [Q1].
+
+Amounts are read as exact decimals, added exactly, and written exactly or in short.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal, Inexact
 from fractions import Fraction
 from typing import Any, NamedTuple, TypedDict
 
-from ..errors import BudgetRefused, UsageError, named
+from ..errors import BudgetRefused, UsageError, named, non_negative
 from ..numerics.rounding import round_down, round_up, sqrt_down, sqrt_up, typed, within_typed
 from ..privacy.budget import mu_for
 from ..privacy.composition import Filter
 from ..privacy.gaussian_curve import gaussian_delta_upper
 from ..privacy.guarantee import Privacy, PrivacyGuarantee
-from .amounts import exact_text, parse_amount, read_amount, short_text
 
+Amount = float | str | Decimal | Fraction
+"""What a caller may pass as an amount."""
+_LARGEST = Fraction(10) ** 300
+_DECIMAL = re.compile(r"[-+.0-9eE]+", re.ASCII)
+_EXACT = Context(prec=20_000, traps=[Inexact])
+_SHORT = 12
 PROJECTION = "a projection"
 """The note of a projection's charge: its options differ from those of other releases."""
 ZERO = Fraction(0)
 NOTHING_CHARGED = "No data was read and nothing was charged."
 _NEAR = 1 + Fraction(1, 10**6)
+
+
+def parse_amount(name: str, value: Amount) -> Fraction:
+    """The exact amount of a text, a Decimal or a number; a double is read as the shortest decimal that it prints."""
+    if not isinstance(value, (str, Decimal, Fraction)):
+        return typed(non_negative(name, value))
+    try:
+        number = value if isinstance(value, Fraction) else read_amount(str(value).strip(), 400, 300)
+        exact_text(number)
+    except (ValueError, ArithmeticError):
+        number = Fraction(-1)
+    if not 0 <= number <= _LARGEST:
+        raise UsageError(f"{name} must be a decimal number, 0 or larger. Write it as in 0.25 or 1e-6.")
+    return number
+
+
+def read_amount(text: str, most_digits: int = 4_000, most_places: int = 3_000) -> Fraction:
+    """The amount that `exact_text` wrote. With the limits, a forged entry cannot ask for millions of digits."""
+    number = Decimal(text) if len(text) <= most_digits and _DECIMAL.fullmatch(text) else Decimal(-1)
+    if number < 0 or abs(number.adjusted()) > most_places:
+        raise ValueError("not an amount")
+    return Fraction(number)
+
+
+def exact_text(value: Fraction) -> str:
+    """The exact decimal, which every amount has as a sum of decimals and doubles."""
+    return str(_EXACT.divide(Decimal(value.numerator), Decimal(value.denominator)))
+
+
+def short_text(value: Fraction, up: bool = False) -> str:
+    """The amount as it is printed: exact if it is short, otherwise five digits, rounded down or up."""
+    text = exact_text(value)
+    if len(text) > _SHORT:
+        text = str(Context(prec=5, rounding=ROUND_UP if up else ROUND_DOWN).create_decimal(text))
+    return f"{float(text):.{_SHORT}g}"
 
 
 @dataclass(frozen=True)

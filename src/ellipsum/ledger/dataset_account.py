@@ -25,6 +25,7 @@ from .charging import (
 )
 from .entries import (
     Entry,
+    Store,
     Transaction,
     append_entry,
     bad_entry,
@@ -35,7 +36,6 @@ from .entries import (
     reading_entries,
 )
 from .refusal import DoesNotFit, explain
-from .stores import Store
 
 _LONGEST = 200
 _NOT_RECORDED = (

@@ -11,8 +11,7 @@ from typing import Any
 from ..errors import choice
 from ..numerics.rounding import round_down, round_up, sqrt_up
 from .account_state import AccountState, dataset_names, read_account
-from .amounts import exact_text, short_text
-from .charging import describe_spent
+from .charging import describe_spent, exact_text, short_text
 from .entries import Transaction, canonical, read_fields, reading_entries
 
 KINDS = ("jsonl", "dp_accounting", "registry")

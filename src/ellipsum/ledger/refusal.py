@@ -11,8 +11,16 @@ from ..numerics.rounding import sqrt_down, typed, within_typed
 from ..privacy.budget import Budget, mu_for
 from ..privacy.composition import Filter
 from ..privacy.guarantee import Privacy
-from .amounts import short_text
-from .charging import NOTHING_CHARGED, PROJECTION, ZERO, ChargeRequest, ChargeStep, budget_parts, ways_to_charge
+from .charging import (
+    NOTHING_CHARGED,
+    PROJECTION,
+    ZERO,
+    ChargeRequest,
+    ChargeStep,
+    budget_parts,
+    short_text,
+    ways_to_charge,
+)
 
 _DIGITS = 4
 _NONE_FITS = "No request of this kind fits."

@@ -13,8 +13,7 @@ from typing import Any
 
 from ..errors import DataError, UsageError
 from .account_state import dataset_names, read_account
-from .entries import MALFORMED, ORIGIN, Entry, Transaction, bad_entry, digest, format_anchor, parse_anchor
-from .stores import Store
+from .entries import MALFORMED, ORIGIN, Entry, Store, Transaction, bad_entry, digest, format_anchor, parse_anchor
 
 _EXACT = Context(prec=20_000, traps=[Inexact])
 _ZERO = Decimal(0)
