@@ -1,6 +1,6 @@
 """FriendlyCore means: the mean of the rows that lie close to most other rows, for data with no known center.
 
-Each row is weighted by the number of rows within `radius` of it. A stability test on the noisy sum of the weights
+A row's weight grows with the number of rows within `radius` of it. A stability test on the noisy sum of the weights
 decides whether there is a mean, and how little noise it needs. Proofs: docs/proofs/friendly.md, [F1] to [F8], [F12].
 """
 
@@ -96,12 +96,8 @@ class FriendlyRelease(Release):
         return replace(base, title=title, facts=[*base.facts, *_core_facts(self)])
 
     def background(self) -> Background:
-        return _background(
-            self,
-            intervals=self.coverage,
-            post_processing=f"values were denoised by {self.denoised}" if self.denoised else "",
-            sheet=self.sheet(),
-        )
+        cleaned = f"values were denoised by {self.denoised}" if self.denoised else ""
+        return replace(_background(self), intervals=self.coverage, post_processing=cleaned, sheet=self.sheet())
 
     @staticmethod
     def from_json(text: str) -> FriendlyRelease:
@@ -193,8 +189,7 @@ def _core_facts(result: FriendlyRelease | NoCenter) -> Facts:
     return [("Core fraction", noisy), ("Radius", f"{result.plan.radius:.6g}")]
 
 
-def _background(result: FriendlyRelease | NoCenter, **own: Any) -> Background:
-    """The background of a report."""
+def _background(result: FriendlyRelease | NoCenter) -> Background:
     plan = result.plan
     origin = f"The caller chose it. {BEFOREHAND}"
     if plan.radii:
@@ -208,7 +203,6 @@ def _background(result: FriendlyRelease | NoCenter, **own: Any) -> Background:
         mechanism=[_WEIGHTED, f"The mechanism is {MECHANISMS[plan.mechanism]}."],
         recipe=_recipe(plan),
         side_releases=[_TEST],
-        **own,
     )
 
 

@@ -32,7 +32,7 @@ NOTHING_CHARGED = "No data was read and nothing was charged."
 _NEAR = 1 + Fraction(1, 10**6)
 
 
-def parse_amount(name: str, value: Amount) -> Fraction:
+def parse_amount(name: str, value: object) -> Fraction:
     """The exact amount of a text, a Decimal or a number; a double is read as the shortest decimal that it prints."""
     if not isinstance(value, (str, Decimal, Fraction)):
         return typed(non_negative(name, value))
@@ -69,7 +69,7 @@ def short_text(value: Fraction, up: bool = False) -> str:
 
 @dataclass(frozen=True)
 class ChargeRequest:
-    """A release to be charged: what it is, its guarantee, the requested budget, and its plan in JSON.
+    """A release to be charged: its kind, guarantee, requested budget, and plan in JSON.
 
     columns: the columns that the caller chose, by name or position; None where the caller chose none.
     """
@@ -128,7 +128,7 @@ class PrivacyUnit:
 
 @dataclass(frozen=True)
 class ChargeStep:
-    """What is charged for a release: to mu, to epsilon, to delta."""
+    """The amounts that a release is charged in mu, epsilon and delta."""
 
     mu: Fraction
     pure: tuple[Fraction, ...]
@@ -166,7 +166,7 @@ def _charge_by_kind(request: ChargeRequest) -> ChargeStep:
 
 
 def _requested_or_spent(spent: float, requested: float | None) -> Fraction:
-    """The decimal that was requested where hardly less is spent, so that five times 0.2 is 1; else what is spent."""
+    """The requested decimal, if hardly less is spent: then five times 0.2 is 1. Otherwise the spent amount."""
     if requested is not None and Fraction(spent) <= typed(requested) <= Fraction(spent) * _NEAR:
         return typed(requested)
     return Fraction(spent)
@@ -212,7 +212,7 @@ def largest_mu(epsilon: Fraction, delta: Fraction, slack: Fraction) -> float:
     return proved
 
 
-def check_caps(budget: Mapping[str, Fraction], stated: Mapping[str, Any]) -> Filter | None:
+def check_caps(budget: Mapping[str, Fraction], stated: Mapping[str, object]) -> Filter | None:
     """The caps that the caller passed, proved to lie within the budget [P8]."""
     if not stated and "mu" in budget:
         return Filter(budget["mu"])
@@ -257,7 +257,7 @@ def caps_within(caps: Filter, budget: Mapping[str, Fraction], limit: Fraction) -
 
 
 class Amounts(TypedDict):
-    """Exact decimals of what is spent: the sum of squares of mu, each pure epsilon, delta."""
+    """Spent amounts as exact decimals: the sum of squares of mu, each pure epsilon, delta."""
 
     squares: str
     epsilon: list[str]
@@ -287,19 +287,18 @@ def with_spent(caps: Filter, saved: Amounts | None) -> Filter:
 
 
 def describe_spent(caps: Filter) -> str:
-    """What is spent of each cap."""
-    return ", ".join(
-        f"{part.name} = {short_text(part.spent, up=True)} of {short_text(part.cap)}" for part in budget_parts(caps)
-    )
+    """The spent part of each cap, in words."""
+    spent = [(part, short_text(part.spent, up=True)) for part in budget_parts(caps)]
+    return ", ".join(f"{part.name} = {text} of {short_text(part.cap)}" for part, text in spent)
 
 
 def describe_remaining(caps: Filter) -> str:
-    """What is left of each cap."""
+    """The rest of each cap, in words."""
     return ", ".join(f"{part.name} = {short_text(part.left)}" for part in budget_parts(caps))
 
 
 class BudgetPart(NamedTuple):
-    """One cap, what is spent of it (rounded up) and what is left (rounded down)."""
+    """One cap, its spent part (rounded up) and the rest (rounded down)."""
 
     name: str
     cap: Fraction
@@ -314,9 +313,8 @@ def budget_parts(caps: Filter) -> list[BudgetPart]:
         BudgetPart("epsilon", Fraction(cap), spent, Fraction(cap) - spent)
         for cap, spent in zip(caps.pure, caps.pure_spent, strict=True)
     ]
-    if mu and squares:
-        parts.append(BudgetPart("mu", mu, Fraction(sqrt_up(squares)), Fraction(sqrt_down(mu**2 - squares))))
-    elif mu:
-        parts.append(BudgetPart("mu", mu, ZERO, mu))
+    if mu:
+        spent, left = (Fraction(sqrt_up(squares)), Fraction(sqrt_down(mu**2 - squares))) if squares else (ZERO, mu)
+        parts.append(BudgetPart("mu", mu, spent, left))
     slack = Fraction(caps.slack)
     return parts + ([BudgetPart("delta", slack, caps.slack_spent, slack - caps.slack_spent)] if slack else [])

@@ -67,7 +67,7 @@ class PostgresqlStore:
         self._connection: Any = None
         self._pid = os.getpid()
 
-    def __reduce__(self) -> tuple[Any, ...]:  # Estimators copy their arguments; a copy has the same server.
+    def __reduce__(self) -> tuple[type[PostgresqlStore], tuple[str]]:  # Estimators copy their arguments.
         return PostgresqlStore, (self._url,)
 
     def create(self) -> None:
@@ -109,23 +109,20 @@ class PostgresqlStore:
             raise DataError(_LOST)
 
     def _begin(self, first: str) -> PostgresqlTransaction:
-        """A transaction after its first statement: on the open connection, or where that is lost on a new one."""
+        """A transaction after its first statement, on a new connection if the open one is lost."""
         if self._connection is not None and self._pid != os.getpid():
             _inherited.append(self._connection)
             self._connection = None
         if self._connection is not None:
             try:
-                return self._run_first(first)
+                PostgresqlTransaction(self._connection).run(first)
             except Exception:
                 self._drop()
-        self._connection, self._pid = self._connect(), os.getpid()
-        weakref.finalize(self, _close, self._connection, self._pid)
-        return self._run_first(first)
-
-    def _run_first(self, first: str) -> PostgresqlTransaction:
-        transaction = PostgresqlTransaction(self._connection)
-        transaction.run(first)
-        return transaction
+        if self._connection is None:
+            self._connection, self._pid = self._connect(), os.getpid()
+            weakref.finalize(self, _close, self._connection, self._pid)
+            PostgresqlTransaction(self._connection).run(first)
+        return PostgresqlTransaction(self._connection)
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
@@ -177,17 +174,8 @@ _TABLE = re.compile(r"create table if not exists (\w+) \((.*)\)")
 def _expected_schema() -> frozenset[Row]:
     """What `_SCHEMA_QUERY` finds in unchanged tables."""
     rows = {("trigger", f"ellipsum_entries ellipsum_kept 58 O t {_REFUSES}")}  # Before update, delete, truncate.
-    for name, columns in filter(None, map(_parse_table, TABLES)):
-        rows.add(("table", f"{name} r p f"))
-        rows |= {("column", _describe_column(name, column)) for column in columns.split(", ")}
+    for table, columns in (match.groups() for match in map(_TABLE.fullmatch, TABLES) if match is not None):
+        rows.add(("table", f"{table} r p f"))
+        for name, kind, *more in map(str.split, columns.split(", ")):
+            rows.add(("column", f"{table} {name} {kind} {'t' if more else 'f'} f f f t"))
     return frozenset(rows)
-
-
-def _parse_table(text: str) -> tuple[str, str] | None:
-    match = _TABLE.fullmatch(text)
-    return None if match is None else (match[1], match[2])
-
-
-def _describe_column(table: str, text: str) -> str:
-    name, kind, *more = text.split()
-    return f"{table} {name} {kind} {'t' if more else 'f'} f f f t"

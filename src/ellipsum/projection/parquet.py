@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -148,8 +148,8 @@ _CHUNK_BYTES = 1 << 25
 class OwnOrder:
     """Writes noisy rows in the order of (hash of their bits, bits), which depends on the set of rows alone [J9].
 
-    Memory is bounded: more rows than a chunk are sorted chunk by chunk into an unnamed temporary file, and merged by
-    ranges of hashes.
+    Memory is bounded: with more rows than a chunk, each chunk is sorted into an unnamed temporary file. At the end,
+    ranges of hashes are merged.
     """
 
     def __init__(self, writer: ProjectionWriter, chunk_bytes: int = _CHUNK_BYTES) -> None:
@@ -157,7 +157,7 @@ class OwnOrder:
         self._held: list[Ints] = []
         self._held_bytes = 0
         self._ends = [0]
-        self._file: Any = None
+        self._file: IO[bytes] | None = None
         self._resources = ExitStack()
 
     def __enter__(self) -> OwnOrder:
@@ -174,35 +174,36 @@ class OwnOrder:
             self._spill()
 
     def finish(self, metadata: str) -> Floats | None:
-        """Hand all rows to the writer and finish it."""
+        """Write all rows, and finish the file."""
         if self._file is None:
-            self._hand_over(self._held)
+            self._write_sorted(self._held)
         else:
-            self._spill()
-            self._merge()
+            self._merge(self._spill())
         return self._writer.finish(metadata)
 
-    def _spill(self) -> None:
+    def _spill(self) -> IO[bytes]:
         if self._file is None:
-            self._file = self._resources.enter_context(attempt(_FAILED, tempfile.TemporaryFile))
+            file = attempt(_FAILED, lambda: tempfile.TemporaryFile())  # noqa: SIM115 (closed with the others)
+            self._file = self._resources.enter_context(file)
+        file = self._file
         if self._held:
             run = _sort_rows(self._held)
-            attempt(_FAILED, self._file.write, run.tobytes())
+            attempt(_FAILED, file.write, run.tobytes())
             self._ends.append(self._ends[-1] + len(run))
             self._held, self._held_bytes = [], 0
+        return file
 
-    def _merge(self) -> None:
-        attempt(_FAILED, self._file.flush)
-        width = self._writer.k + 1
-        rows = np.memmap(self._file, np.int64, "r", shape=(self._ends[-1], width))
+    def _merge(self, file: IO[bytes]) -> None:
+        attempt(_FAILED, file.flush)
+        rows = np.memmap(file, np.int64, "r", shape=(self._ends[-1], self._writer.k + 1))
         runs = [rows[start:stop] for start, stop in pairwise(self._ends)]
         slices = -(-rows.nbytes // self._chunk_bytes)
         edges = [-(1 << 63) + (i << 64) // slices for i in range(1, slices)]
         cuts = [[0, *np.searchsorted(run[:, 0], np.array(edges, np.int64)).tolist(), len(run)] for run in runs]
         for i in range(slices):
-            self._hand_over([run[cut[i] : cut[i + 1]] for run, cut in zip(runs, cuts, strict=True)])
+            self._write_sorted([run[cut[i] : cut[i + 1]] for run, cut in zip(runs, cuts, strict=True)])
 
-    def _hand_over(self, parts: list[Ints]) -> None:
+    def _write_sorted(self, parts: list[Ints]) -> None:
         ordered = _sort_rows(parts)
         if len(ordered):
             self._writer.write(ordered[:, 1:].view(np.float64))
@@ -220,7 +221,7 @@ def _add_marks(values: Floats) -> Ints:
 
 
 def _sort_rows(parts: list[Ints]) -> Ints:
-    """All rows by hash, and where hashes are equal by bits, so that only equal rows tie."""
+    """All rows in the order of their hashes, and of their bits where hashes are equal."""
     rows = np.concatenate(parts)
     order = np.argsort(rows[:, 0], kind="stable")
     hashes = rows[order, 0]

@@ -49,7 +49,7 @@ class ExactProduct:
 
 @dataclass(frozen=True)
 class Products:
-    """Block -> integer rows @ matrix, each a function of its row alone [J2]. It holds no noise, and can be pickled."""
+    """Block -> integer rows @ matrix, each a function of its row alone [J2]. It has no noise, and can be pickled."""
 
     row_map: EllipsoidMap
     matrix: Ints

@@ -228,7 +228,7 @@ class Projection(Shown):
         return self.region.measured_center() @ self.matrix if about == "origin" else 0.0
 
     def forecast(self) -> ProjectionForecast:
-        """What this projection is good for."""
+        """The expected errors of this projection."""
         return ProjectionForecast(
             self.n, self.d, self.k, self.region.radius, self.noise_std, self.adversary, self.calibration
         )

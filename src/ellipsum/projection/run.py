@@ -217,7 +217,7 @@ def _run(projection: Projection, session: Session, integers: Ints, stream: Strea
 
 
 def _count_for(bounds: Rows, source: Source) -> int | None:
-    """n, where the clip radius needs it."""
+    """The number of rows, if the clip radius depends on it."""
     if not isinstance(bounds, Normal) or bounds.clip_probability is not None:
         return None
     if not source.reopenable:
@@ -247,7 +247,7 @@ def _noise_for(region: ProjectionRegion, guarantee: ProjectionPrivacy | Privacy,
 
 
 def _warn(projection: Projection) -> None:
-    """Warnings from public numbers, before anything is spent."""
+    """Warn of public numbers, before any budget is spent."""
     if projection.k > projection.d:
         text = f"k = {projection.k} exceeds the {projection.d} columns: the projection makes data and noise larger."
         warnings.warn(text, ProjectionWarning, stacklevel=4)
