@@ -183,15 +183,14 @@ class OwnOrder:
 
     def _spill(self) -> IO[bytes]:
         if self._file is None:
-            file = attempt(_FAILED, lambda: tempfile.TemporaryFile())  # noqa: SIM115 (closed with the others)
-            self._file = self._resources.enter_context(file)
-        file = self._file
+            temporary = attempt(_FAILED, lambda: tempfile.TemporaryFile())  # noqa: SIM115 (`__exit__` closes it.)
+            self._file = self._resources.enter_context(temporary)
         if self._held:
             run = _sort_rows(self._held)
-            attempt(_FAILED, file.write, run.tobytes())
+            attempt(_FAILED, self._file.write, run.tobytes())
             self._ends.append(self._ends[-1] + len(run))
             self._held, self._held_bytes = [], 0
-        return file
+        return self._file
 
     def _merge(self, file: IO[bytes]) -> None:
         attempt(_FAILED, file.flush)
