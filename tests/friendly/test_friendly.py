@@ -14,8 +14,15 @@ import ellipsum.friendly.release
 from ellipsum.errors import UsageError
 from ellipsum.friendly.calls import friendly_mean
 from ellipsum.friendly.core import RADIUS, Core, find_core, near_counts, quantize, row_weights
-from ellipsum.friendly.forecast import gate_margin, mean_constant, mean_sensitivity, pure_epsilon, radius_for
-from ellipsum.friendly.plan import FriendlyGate, FriendlyPlan, friendly_plan
+from ellipsum.friendly.forecast import (
+    FriendlyGate,
+    gate_margin,
+    mean_constant,
+    mean_sensitivity,
+    pure_epsilon,
+    radius_for,
+)
+from ellipsum.friendly.plan import FriendlyPlan, friendly_plan
 from ellipsum.friendly.release import (
     FriendlyRelease,
     NoCenter,

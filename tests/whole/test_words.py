@@ -23,7 +23,19 @@ PAGES = [
 ]
 ALLOWED: set[tuple[str, str]] = set()
 """Ordinary uses: file, text."""
-CHECKED_PACKAGES: set[str] = {"rows", "noise", "privacy", "numerics", "regions", "display", "session.py", "formats.py"}
+CHECKED_PACKAGES: set[str] = {
+    "rows",
+    "noise",
+    "privacy",
+    "numerics",
+    "regions",
+    "display",
+    "friendly",
+    "projection",
+    "ledger",
+    "session.py",
+    "formats.py",
+}
 """Packages of `src/ellipsum` that have none left."""
 
 

@@ -5,7 +5,7 @@ weighs the rows, `release` tests the weights and adds noise, and `block_runner` 
 """
 
 from .calls import friendly_mean, subsample_and_aggregate
-from .plan import FriendlyGate
+from .forecast import FriendlyGate
 from .release import FriendlyRelease, NoCenter, friendly_center
 
 __all__ = ["FriendlyGate", "FriendlyRelease", "NoCenter", "friendly_center", "friendly_mean", "subsample_and_aggregate"]

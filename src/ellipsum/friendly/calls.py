@@ -20,8 +20,8 @@ from ..session import Progress, Session, read_options
 from ..sources import Selection
 from .block_runner import BlockFunction, make_up_rows, run_blocks
 from .core import MOST_ROWS
-from .forecast import Radius, candidate_radii
-from .plan import FriendlyGate, VectorSource, friendly_plan, require_replace
+from .forecast import FriendlyGate, Radius, candidate_radii
+from .plan import VectorSource, friendly_plan, require_replace
 from .release import FriendlyRelease, NoCenter, read_friendly, run_friendly
 
 if TYPE_CHECKING:

@@ -122,33 +122,23 @@ def row_weights(counts: Ints, n: int) -> Ints:
 
 def near_counts(grid: Floats, threads: int | None = None, progress: Progress | None = None) -> Ints:
     """c_i = number of rows within the radius of row i, itself included: exact for any integer rows [F1]."""
-    if len(grid) == 0:
-        return np.zeros(0, np.int64)
-
     padded, tiles = _tiles(grid)
-    jobs = range(len(tiles))
-    limit = float(RADIUS) ** 2
     total = np.zeros(len(grid), np.int64)
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
-        parts = pool.map(lambda tile: count_near(padded, tiles, tile, limit), jobs)
+        parts = pool.map(lambda tile: count_near(padded, tiles, tile, float(RADIUS) ** 2), range(len(tiles)))
         for done, counts in enumerate(parts, 1):
             total += counts
             if progress is not None:
-                progress(done / len(jobs))
+                progress(done / len(tiles))
     return total
 
 
 def _tiles(grid: Floats) -> tuple[Floats, Floats]:
     """Rows padded with zero columns to a multiple of 4, and the same rows as tiles (tile, column, row)."""
     n, d = grid.shape
-    padded = np.zeros((n, -(-d // 4) * 4))
-    padded[:, :d] = grid
-    count = -(-n // TILE)
-    tiles = np.zeros((count, padded.shape[1], TILE))
-    for t in range(count):
-        part = padded[t * TILE : (t + 1) * TILE]
-        tiles[t, :, : len(part)] = part.T
-    return padded, tiles
+    padded = np.pad(grid, ((0, 0), (0, -d % 4)))
+    rows = np.pad(padded, ((0, -n % TILE), (0, 0))).reshape(-1, TILE, padded.shape[1])
+    return padded, np.ascontiguousarray(rows.transpose(0, 2, 1))
 
 
 def _weighted_sums(grid: Floats, weights: Ints) -> list[int]:

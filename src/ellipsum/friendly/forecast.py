@@ -1,4 +1,4 @@
-"""Public numbers of a FriendlyCore mean: its radius, its sensitivity, and its noise if all rows lie close together."""
+"""Options of a FriendlyCore mean, its radius, its sensitivity, and its noise if all rows lie close together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from ..errors import UsageError, open_unit, positive, whole
+from ..errors import UsageError, choice, open_unit, positive, whole
 from ..numerics.rounding import find_safe, is_proved_nonnegative
 from ..privacy.gaussian_curve import laplace_mu
 from ..rows import Normal
@@ -20,20 +20,81 @@ if TYPE_CHECKING:
 
 Number = TypeVar("Number", float, Fraction)
 Radius = float | tuple[float, float]
-"""What a caller may pass, beside Normal rows: a number, or (low, high) to search between."""
+"""The radius that a caller passes, if not Normal rows: a number, or (low, high) to search between."""
 WEIGHT_SENSITIVITY = 3
 """[F2] One replaced row changes the sum of weights by at most 3."""
 FEWEST_ROWS = 4
+GATES = ("gaussian", "laplace")
 _SMALLEST_RADIUS, _LARGEST_RADIUS = 2.0**-900, 2.0**900
 _RADIUS_STEP = math.sqrt(2)
 _MOST_CANDIDATES = 1024
 _DECILES = {"laplace": math.log(5), "gaussian": 1.2816}
-"""Nine times in ten the noise of the stability test is above minus this many scales."""
+"""In nine releases of ten, the noise of the stability test is above minus this many scales."""
 _SHARES: list[float] = [1e-4 * 1000 ** (step / 39) for step in range(40)] + [0.1 + 0.01 * step for step in range(1, 86)]
 
 
+@dataclass(frozen=True)
+class FriendlyGate:
+    """Options of the stability test of a FriendlyCore mean, and of the search for its radius.
+
+    The test adds noise to the sum of the rows' weights and compares it with a floor. It decides whether a mean is
+    released, and how little noise the mean needs.
+
+    Parameters
+    ----------
+    law : {"gaussian", "laplace"}, optional
+        Noise of the test. By default Gaussian, or Laplace where the mean has K-norm noise.
+    slack : float, optional
+        Failure probability of the test, a part of delta. By default a quarter of delta, or all of it where the mean
+        has K-norm noise. Required where the budget is in mu or rho.
+    share : float, optional
+        The test's share of the budget, of mu squared or of epsilon. By default the share with the least noise.
+    search_share : float, default 0.2
+        The share that a search for the radius takes of the budget.
+    target : float, default 0.75
+        The noisy core fraction at which a search accepts a radius.
+    floor : float, default 0.25
+        The least core fraction at which a mean is released.
+
+    Raises
+    ------
+    UsageError
+        If an option is outside its range.
+
+    Notes
+    -----
+    Privacy proof: [F5], [F6], [F8].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ellipsum as es
+    >>> gate = es.FriendlyGate(floor=0.5)
+    >>> bool(es.friendly_mean(np.zeros((300, 2)), 1.0, epsilon=2, delta=1e-6, gate=gate))
+    True
+    """
+
+    law: str | None = None
+    slack: float | None = None
+    share: float | None = None
+    search_share: float = 0.2
+    target: float = 0.75
+    floor: float = 0.25
+
+    def __post_init__(self) -> None:
+        if self.law is not None:
+            choice("law", self.law, GATES)
+        if self.slack is not None:
+            open_unit("slack", self.slack, "Pass a failure probability below delta.")
+        if self.share is not None:
+            open_unit("share", self.share, "Pass the test's share of the budget, between 0 and 1.")
+        open_unit("search_share", self.search_share)
+        open_unit("target", self.target)
+        open_unit("floor", self.floor, "Pass the least core fraction for a release, between 0 and 1.")
+
+
 def check_radius(radius: object) -> float:
-    """A radius whose grid doubles can hold."""
+    """The radius, or an error if doubles cannot hold its grid."""
     number = positive("radius", radius, "Pass the largest distance of two typical rows.")
     if not _SMALLEST_RADIUS <= number <= _LARGEST_RADIUS:
         raise UsageError(f"radius must be between 1e-270 and 1e270, got {number}. Rescale the columns.")
@@ -118,10 +179,10 @@ def pure_epsilon(mu: float) -> float:
 
 @dataclass(frozen=True)
 class Steps:
-    """The budget that the stability test and the mean of n rows share: a mu, of which they take parts of the square.
+    """The stability test and the mean of n rows, which share a budget.
 
-    dimension: with spherical noise the budget is an epsilon, and the mean's noise has a standard deviation of
-    sqrt(dimension + 1) times its scale [B4]; None for Gaussian noise.
+    budget: with Gaussian noise of the mean a mu, whose square is shared; with K-norm (L2) noise an epsilon. dimension:
+    the standard deviation of K-norm noise is sqrt(dimension + 1) times its scale [B4]; None for Gaussian noise.
     """
 
     gate: str
@@ -132,7 +193,10 @@ class Steps:
     dimension: int | None = None
 
     def choose_share(self, requested: float | None) -> float:
-        """The test's share, by default with the least noise; an error where even rows close together mostly fail it."""
+        """The test's share of the budget, by default the one with the least noise.
+
+        It is an error if the test mostly fails even where all rows lie close together.
+        """
         share = min(_SHARES, key=self._noise) if requested is None else requested
         if requested is None and self._noise(share) == math.inf:
             share = _SHARES[-1]
@@ -171,5 +235,5 @@ class Steps:
         return self.expected_noise(self._gate_scale(share), std)
 
     def _usual_loss(self, gate_scale: float) -> float:
-        """How far the test's L is below the sum of weights, in all but one release of ten."""
+        """The distance of the test's L below the sum of weights; in nine releases of ten it is smaller."""
         return (gate_margin(self.gate, self.slack) + _DECILES[self.gate]) * gate_scale

@@ -3,7 +3,7 @@
 With n rows, W the sum of their weights and r the radius (docs/proofs/friendly.md):
     test:  G = W + noise of scale 3 / mu1,   L = min(n, G - margin) <= W except with probability `slack`   [F5]
     mean:  sum w_i x_i / W + N(0, (r k(L - 3) / (L mu2))^2 I)  if L >= floor, otherwise no mean            [F4]
-For few columns, Laplace noise of the test and spherical noise of the mean may be smaller [F12].
+For few columns, Laplace noise of the test and K-norm (L2) noise of the mean may be smaller [F12].
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from ..display.document import Document
 from ..display.result import Printed
 from ..display.wording import MECHANISMS, describe_guarantee, many, people_facts
-from ..errors import MOST_COLUMNS, Floats, UsageError, choice, columns_of, names, open_unit, shown, whole
+from ..errors import MOST_COLUMNS, Floats, UsageError, choice, columns_of, names, shown, whole
 from ..noise.law import GaussianLaw, NoiseLaw, SphericalLaw, ball_std
 from ..numerics.rounding import round_down, sqrt_down
 from ..privacy.budget import Budget, stated_from_dict
@@ -38,7 +38,9 @@ from ..version import VERSION
 from .core import RADIUS, RADIUS_BITS
 from .forecast import (
     FEWEST_ROWS,
+    GATES,
     WEIGHT_SENSITIVITY,
+    FriendlyGate,
     Steps,
     check_radius,
     gate_margin,
@@ -48,73 +50,12 @@ from .forecast import (
 
 FORMAT = "ellipsum.friendly_plan/2"
 _WRONG = "Invalid plan file: a field is missing, unknown or wrong. Create a new plan."
-GATES = ("gaussian", "laplace")
 NOISE = ("auto", "gaussian", "knorm")
 _SLACK_SHARE = 0.25
 _LEAST_NOISE = 2.0**-13  # Grid units: keeps the noisy integers within two limbs, at 2^-35 of the radius.
 FINE_BITS = 20
-"""Spherical noise is added to the mean on a grid this much finer than that of the rows [F12]."""
+"""K-norm noise is added to the mean on a grid that is 2^20 times as fine as that of the rows [F12]."""
 _LEAST_SCALE = 2.0**7  # On that grid.
-
-
-@dataclass(frozen=True)
-class FriendlyGate:
-    """Options of the stability test of a FriendlyCore mean, and of the search for its radius.
-
-    The test adds noise to the sum of the rows' weights and compares it with a floor. It decides whether a mean is
-    released, and how little noise the mean needs.
-
-    Parameters
-    ----------
-    law : {"gaussian", "laplace"}, optional
-        Noise of the test. By default Gaussian, or Laplace where the mean has K-norm noise.
-    slack : float, optional
-        Failure probability of the test, a part of delta. By default a quarter of delta, or all of it where the mean
-        has K-norm noise. Required where the budget is in mu or rho.
-    share : float, optional
-        The test's share of the budget, of mu squared or of epsilon. By default the share with the least noise.
-    search_share : float, default 0.2
-        The share that a search for the radius takes of the budget.
-    target : float, default 0.75
-        The noisy core fraction at which a search accepts a radius.
-    floor : float, default 0.25
-        The least core fraction at which a mean is released.
-
-    Raises
-    ------
-    UsageError
-        If an option is outside its range.
-
-    Notes
-    -----
-    Privacy proof: [F5], [F6], [F8].
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import ellipsum as es
-    >>> gate = es.FriendlyGate(floor=0.5)
-    >>> bool(es.friendly_mean(np.zeros((300, 2)), 1.0, epsilon=2, delta=1e-6, gate=gate))
-    True
-    """
-
-    law: str | None = None
-    slack: float | None = None
-    share: float | None = None
-    search_share: float = 0.2
-    target: float = 0.75
-    floor: float = 0.25
-
-    def __post_init__(self) -> None:
-        if self.law is not None:
-            choice("law", self.law, GATES)
-        if self.slack is not None:
-            open_unit("slack", self.slack, "Pass a failure probability below delta.")
-        if self.share is not None:
-            open_unit("share", self.share, "Pass the test's share of the budget, between 0 and 1.")
-        open_unit("search_share", self.search_share)
-        open_unit("target", self.target)
-        open_unit("floor", self.floor, "Pass the least core fraction for a release, between 0 and 1.")
 
 
 @dataclass(frozen=True)
@@ -149,11 +90,11 @@ class FriendlyPlan(Printed, ValueEquality, Saved):
     """The number of vectors: rows, or blocks."""
     d: int
     radius: float | None
-    """None until a search has chosen it."""
+    """None until a search has found it."""
     privacy: Privacy
     gate: str
     shares: tuple[float, ...]
-    """What the test, the mean and the search spend: a mu each, or with pure noise a part of epsilon each [F12]."""
+    """What the test, the mean and the search spend: a mu each, or under pure DP a part of epsilon each [F12]."""
     vectors: VectorSource
     radii: tuple[float, ...] = ()
     """The candidates of a search."""
@@ -189,7 +130,7 @@ class FriendlyPlan(Printed, ValueEquality, Saved):
             raise UsageError("Invalid plan: the radius is not one of those of the search. Create a new plan.")
 
     def _check_shares(self) -> None:
-        """Every step spends something, and all together no more than the guarantee [P4]."""
+        """Check that each step has a share, and that all shares together are within the guarantee [P4]."""
         is_valid = len(self.shares) == 3 and all(map(math.isfinite, self.shares)) and min(self.shares[:2]) > 0
         if not is_valid or self.shares[2] < 0 or (self.pure and self.gate != "laplace"):
             raise UsageError("Invalid plan: a share of the budget is out of range. Create a new plan.")
@@ -213,7 +154,7 @@ class FriendlyPlan(Printed, ValueEquality, Saved):
 
     @property
     def margin(self) -> float:
-        """What the test's noise exceeds with probability `slack` at most, in scales [F5]."""
+        """The test's noise exceeds this many scales with probability `slack` at most [F5]."""
         return gate_margin(self.gate, self.privacy.slack)
 
     @property
@@ -235,7 +176,7 @@ class FriendlyPlan(Printed, ValueEquality, Saved):
         return min(Fraction(self.n), (noisy - margin) / (self.n - 1))
 
     def mean_scale(self, lower: Fraction) -> float:
-        """Scale of spherical noise on the finer grid, to which the mean is rounded [F12]."""
+        """Scale of K-norm noise on the finer grid, to which the mean is rounded [F12]."""
         change = RADIUS * mean_sensitivity(lower, self.n) * (1 << FINE_BITS) + self.d
         return max(noise_units(change, self.shares[1]), _LEAST_SCALE)
 

@@ -7,6 +7,7 @@ decides whether there is a mean, and how little noise it needs. Proofs: docs/pro
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -35,8 +36,8 @@ from ..util.atomic_files import Kept, Saved
 from ..util.structural_equality import ValueEquality
 from ..version import VERSION
 from .core import RADIUS_BITS, find_core
-from .forecast import Radius, candidate_radii
-from .plan import FINE_BITS, FriendlyGate, FriendlyPlan, friendly_plan
+from .forecast import FriendlyGate, Radius, candidate_radii
+from .plan import FINE_BITS, FriendlyPlan, friendly_plan
 
 NO_CENTER_FORMAT = "ellipsum.no_center/2"
 _WEIGHTED = (
@@ -84,7 +85,7 @@ class FriendlyRelease(Release):
         return {**super().own_fields(fields, plan), **own}
 
     def check(self) -> None:
-        """An error where the noise is not that of the test's bound on the weights."""
+        """Raise an error if the noise does not follow from the test's bound on the weights."""
         plan = self.plan
         within = float(plan.least_weight) <= self.weight_lower <= plan.n
         if plan.radius is None or not within or self.noisy.shape != (plan.d,):
@@ -140,7 +141,7 @@ class NoCenter(ValueEquality, Kept, Saved, Shown):
 
     @property
     def privacy(self) -> Privacy:
-        """What was spent: as much as for a release."""
+        """The spent guarantee, the same as for a release."""
         return self.plan.privacy
 
     @property
@@ -281,16 +282,13 @@ def _add_noise(weight: int, scale: float, law: str, stream: Stream) -> tuple[Fra
 
 def _search(plan: FriendlyPlan, rows: Floats, stream: Stream, threads: int | None) -> float:
     """Binary search for the smallest radius whose noisy sum of weights reaches the target [F8]."""
-    low, high = 0, len(plan.radii) - 1
-    while low < high:
-        middle = (low + high) // 2
-        core = find_core(rows, plan.radii[middle], threads)
+
+    def reaches_target(index: int) -> bool:
+        core = find_core(rows, plan.radii[index], threads)
         value, _ = _add_noise(core.weight, plan.search_units, "laplace" if plan.pure else "gaussian", stream)
-        if value >= Fraction(plan.target) * plan.n * (plan.n - 1):
-            high = middle
-        else:
-            low = middle + 1
-    return plan.radii[low]
+        return value >= Fraction(plan.target) * plan.n * (plan.n - 1)
+
+    return plan.radii[bisect_left(range(len(plan.radii) - 1), True, key=reaches_target)]
 
 
 def friendly_center(

@@ -34,13 +34,13 @@ _ORDER = ("epsilon", "delta", "mu")
 
 @dataclass(frozen=True)
 class AccountState:
-    """The budget of one data set: what was allowed, what is spent and what is left."""
+    """The budget of one data set, its limits, and the spent amounts."""
 
     dataset: str
     budget: Mapping[str, Fraction]
     privacy_unit: PrivacyUnit
     caps: Filter | None
-    """The caps and what is spent of each; None until the first release sets them."""
+    """The caps with their spent amounts; None until the first release sets them."""
     limits: Mapping[str, Fraction] = field(default_factory=dict)
     """The limit of each analyst."""
     every: str | None = None
@@ -80,7 +80,7 @@ class AccountState:
         return with_spent(fresh, self.period_spent if self.period_at(now) == self.period else None)
 
     def to_dict(self) -> dict[str, Any]:
-        """For people and programs; amounts are exact decimals."""
+        """The account as JSON; amounts are exact decimals."""
         return {
             "dataset": self.dataset,
             "budget": {name: exact_text(value) for name, value in self.budget.items()},
@@ -176,7 +176,7 @@ def dataset_names(transaction: Transaction) -> list[str]:
 
 
 def last_charge(transaction: Transaction, dataset: str, analyst: str | None = None) -> Entry | None:
-    """The fields of the last charge, of one analyst where one is named."""
+    """The fields of the last charge, or of the last charge of one analyst."""
     condition, values = ("", [dataset]) if analyst is None else (" and analyst = ?", [dataset, analyst])
     rows = transaction.run(
         f"select number, body, digest from ellipsum_entries where dataset = ?{condition} and what = 'reserved' "

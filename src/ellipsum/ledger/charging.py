@@ -1,4 +1,4 @@
-"""Amounts of a budget, what a data set may spend and has spent, and how a guarantee is charged to it [Q1].
+"""Amounts of a budget, the caps of a data set, and the ways to charge a privacy guarantee to them [Q1].
 
 Amounts are read as exact decimals, added exactly, and written exactly or in short.
 """
@@ -60,7 +60,7 @@ def exact_text(value: Fraction) -> str:
 
 
 def short_text(value: Fraction, up: bool = False) -> str:
-    """The amount as it is printed: exact if it is short, otherwise five digits, rounded down or up."""
+    """The amount as people read it: exact if it is short, otherwise five digits, rounded down or up."""
     text = exact_text(value)
     if len(text) > _SHORT:
         text = str(Context(prec=5, rounding=ROUND_UP if up else ROUND_DOWN).create_decimal(text))
@@ -136,9 +136,8 @@ class ChargeStep:
 
     def charged_to(self, caps: Filter) -> Filter:
         """The caps after this charge, or `BudgetRefused`."""
-        first, rest = self.pure[:1] or (ZERO,), self.pure[1:]
-        charged = caps.charge(mu=self.mu, epsilon=first[0], slack=self.slack)
-        for epsilon in rest:
+        charged = caps.charge(mu=self.mu, slack=self.slack)
+        for epsilon in self.pure:
             charged = charged.charge(epsilon=epsilon)
         return charged
 
@@ -253,7 +252,7 @@ def caps_within(caps: Filter, budget: Mapping[str, Fraction], limit: Fraction) -
     return Filter(largest_mu(limit, budget["delta"], Fraction(caps.slack)), (), caps.slack)
 
 
-# What is spent, in JSON and in words --------------------------------------------------------------------
+# Spent amounts, in JSON and in words --------------------------------------------------------------------
 
 
 class Amounts(TypedDict):

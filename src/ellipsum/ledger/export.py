@@ -51,7 +51,7 @@ def _events(transaction: Transaction) -> str:
 
 
 def _events_of(fields: Mapping[str, Any]) -> tuple[list[dict[str, Any]], Fraction]:
-    """The events of a release by its noise where it is known, otherwise as charged; numbers are rounded up."""
+    """The events of a release: by its noise if that is known, otherwise by its charge. Numbers are rounded up."""
     guarantee, charged = fields["guarantee"], fields["charged"]
     if "mu" in guarantee:
         mu, pure = guarantee["mu"], guarantee.get("pure", [])

@@ -31,7 +31,7 @@ _CHANGED = (
     "The tables of the ledger were changed, or have triggers or rules that ellipsum did not create. "
     "Nothing was published."
 )
-_CREATING = 0x656C6C73  # The lock that a creator of tables takes.
+_CREATING = 0x656C6C73  # The number of the lock for creating tables.
 
 _inherited: list[Any] = []
 """Connections of a parent process, which a child must neither use nor close."""
@@ -172,7 +172,7 @@ _TABLE = re.compile(r"create table if not exists (\w+) \((.*)\)")
 
 @cache
 def _expected_schema() -> frozenset[Row]:
-    """What `_SCHEMA_QUERY` finds in unchanged tables."""
+    """The rows of `_SCHEMA_QUERY` for unchanged tables."""
     rows = {("trigger", f"ellipsum_entries ellipsum_kept 58 O t {_REFUSES}")}  # Before update, delete, truncate.
     for table, columns in (match.groups() for match in map(_TABLE.fullmatch, TABLES) if match is not None):
         rows.add(("table", f"{table} r p f"))

@@ -129,7 +129,7 @@ class SqliteStore:
             yield transaction
 
     def _open(self) -> sqlite3.Connection:
-        """The open connection; a new one in a child process, for a replaced file, or for a file that is only read."""
+        """The open connection, or a new one: in a child process, for a replaced file, or to read only."""
         mode = self._mode()
         current = (os.getpid(), *self._file(), mode)
         if self._connection is not None and (self._opened != current or mode == _IMMUTABLE):

@@ -102,7 +102,7 @@ class Totals:
         return before in (None, self.caps)  # Caps are set once.
 
     def _add_charge(self, number: int, fields: Entry) -> bool:
-        """Whether the spent amounts are those before plus the charge, and within the caps."""
+        """Whether the spent amounts are the previous ones plus the charge, and within the caps."""
         if self.caps is None or self.is_closed:
             return False
         self.unreleased.add(number)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 CALIBRATIONS = ("exact", "tail", "composition")
 _NODES = 512
-_DROP = 45.0  # Nats below its peak, where the integrand no longer counts in double precision.
+_DROP = 45.0  # This many nats below its peak, the integrand is below double precision.
 _TAIL_NATS = 36.0  # The part outside the certified integral is this far below the target.
 _MOST_EPSILON = 1.001e5  # Beyond it, integrals take minutes and guarantees mean nothing.
 _MOST_SCALE = 500.0  # Larger than the scale of a projection with such an epsilon.
@@ -176,7 +176,7 @@ def _log_integrand(x: Floats, scale: float, k: int, epsilon: float, excess: floa
     w = np.exp(x)
     with np.errstate(divide="ignore"):
         log_delta = np.log(gaussian_delta(scale * (w + excess), epsilon))
-    # The density of x is e^(constant + (k/2) (2x + 1 - e^(2x))), written without cancellation near x = 0
+    # The density of x is e^(constant + (k/2) (2x + 1 - e^(2x))), written without cancellation near x = 0.
     return _log_density_constant(k) + k / 2 * (2 * x - np.expm1(2 * x)) + log_delta
 
 

@@ -51,7 +51,7 @@ def integers_of(matrix: Floats) -> Ints:
 
 
 def matrix_excess(d: int) -> float:
-    """What rounding the entries to integers can add to w, rounded up: sqrt(d) / (2 MATRIX_STD) [J2]."""
+    """The most that rounding the entries to integers adds to w, rounded up: sqrt(d) / (2 MATRIX_STD) [J2]."""
     return round_up(Fraction(sqrt_up(Fraction(d))) / (2 * Fraction(MATRIX_STD)))
 
 
@@ -65,7 +65,7 @@ def row_grid_bits(d: int) -> int:
 
 
 def spectral_norm_upper(matrix: Ints) -> Fraction:
-    """At least ‖matrix‖_2, within 1e-6 relative: a Cholesky factorization that succeeds proves it [J6]."""
+    """An upper bound on ‖matrix‖_2, within 1e-6 relative; a Cholesky factorization proves it [J6]."""
     doubles = np.asarray(matrix, np.float64)
     d, k = doubles.shape
     if d < k:
