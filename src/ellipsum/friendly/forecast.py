@@ -125,14 +125,13 @@ def radius_for(rows: Normal, d: int | None = None, outside: float = 0.02) -> flo
     """
     from ..numerics.weighted_chisquare import WeightedChiSquare
 
-    share = open_unit("outside", outside)
     if rows.cov is None:
         stds = np.broadcast_to(np.asarray(rows.std, float), (whole("d", rows.d if d is None else d),))
     else:
         stds = rows.axes[0]
     largest = float(stds.max())
     squared = WeightedChiSquare(2 * (stds / largest) ** 2)
-    return largest * math.sqrt(float(squared.isf(share)))
+    return largest * math.sqrt(float(squared.isf(outside)))
 
 
 @lru_cache(maxsize=256)

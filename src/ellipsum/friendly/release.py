@@ -298,7 +298,6 @@ def friendly_center(
     mu: float,
     slack: float,
     stream: Stream,
-    threads: int | None = None,
 ) -> FriendlyRelease | NoCenter:
     """A coarse center of rows in memory, as one step of a longer schedule that is charged (mu, slack).
 
@@ -306,4 +305,4 @@ def friendly_center(
     """
     radii = candidate_radii(radius, rows.shape[1])
     plan = friendly_plan(len(rows), rows.shape[1], radii, Budget(mu=mu), FriendlyGate(slack=slack))
-    return run_friendly(plan, rows, stream, threads)
+    return run_friendly(plan, rows, stream)

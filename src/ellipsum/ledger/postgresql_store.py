@@ -7,7 +7,7 @@ import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from itertools import count
 from typing import Any
@@ -71,40 +71,32 @@ class PostgresqlStore:
         return PostgresqlStore, (self._url,)
 
     def create(self) -> None:
-        with self._transaction(f"select pg_advisory_xact_lock({_CREATING})") as transaction:
+        with self._transaction(f"select pg_advisory_xact_lock({_CREATING})", is_new=True) as transaction:
             for text in (*TABLES, *_PROTECTION):
                 transaction.run(text)
 
-    @contextmanager
-    def writing(self) -> Iterator[PostgresqlTransaction]:
-        with self._transaction("lock table ellipsum_entries in share row exclusive mode") as transaction:
-            _check_schema(transaction)
-            yield transaction
+    def writing(self) -> AbstractContextManager[PostgresqlTransaction]:
+        return self._transaction("lock table ellipsum_entries in share row exclusive mode")
+
+    def reading(self) -> AbstractContextManager[PostgresqlTransaction]:
+        return self._transaction("set transaction isolation level repeatable read, read only")
 
     @contextmanager
-    def reading(self) -> Iterator[PostgresqlTransaction]:
-        with self._transaction("set transaction isolation level repeatable read, read only") as transaction:
-            _check_schema(transaction)
-            yield transaction
-
-    @contextmanager
-    def _transaction(self, first: str) -> Iterator[PostgresqlTransaction]:
+    def _transaction(self, first: str, is_new: bool = False) -> Iterator[PostgresqlTransaction]:
         """Commit all or nothing. The connection is used again, unless the transaction failed."""
         lost = False
         with self._lock:
             try:
                 transaction = self._begin(first)
+                if not (is_new or set(transaction.run(_SCHEMA_QUERY)) <= _expected_schema()):
+                    raise DataError(_CHANGED)  # Foreign triggers, rules and views could drop charges or hide them.
                 yield transaction
                 self._connection.commit()
-            except EllipsumError:
+            except BaseException as error:
                 self._drop()
-                raise
-            except Exception:  # The driver's messages may contain the address.
-                self._drop()
-                lost = True
-            except BaseException:
-                self._drop()
-                raise
+                if isinstance(error, EllipsumError) or not isinstance(error, Exception):
+                    raise
+                lost = True  # The driver's messages may contain the address.
         if lost:
             raise DataError(_LOST)
 
@@ -129,12 +121,6 @@ class PostgresqlStore:
         with suppress(Exception):  # The connection may be lost.
             connection.rollback()
         _close(connection, self._pid)
-
-
-def _check_schema(transaction: PostgresqlTransaction) -> None:
-    """Refuse foreign triggers, rules and views: they could drop charges or hide them."""
-    if not set(transaction.run(_SCHEMA_QUERY)) <= _expected_schema():
-        raise DataError(_CHANGED)
 
 
 def _close(connection: Any, pid: int) -> None:

@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -112,19 +112,15 @@ class SqliteStore:
                 transaction.run(text)
             transaction.run(f"pragma application_id = {_MARK}")
 
-    @contextmanager
-    def writing(self) -> Iterator[SqliteTransaction]:
-        with (
-            self._lock,
-            self._translate_errors("written"),
-            _transaction(self._open(), "begin immediate") as transaction,
-        ):
-            self._check_schema(transaction.connection)
-            yield transaction
+    def writing(self) -> AbstractContextManager[SqliteTransaction]:
+        return self._transaction("written", "begin immediate")
+
+    def reading(self) -> AbstractContextManager[SqliteTransaction]:
+        return self._transaction("read", "begin")
 
     @contextmanager
-    def reading(self) -> Iterator[SqliteTransaction]:
-        with self._lock, self._translate_errors("read"), _transaction(self._open(), "begin") as transaction:
+    def _transaction(self, what: str, begin: str) -> Iterator[SqliteTransaction]:
+        with self._lock, self._translate_errors(what), _transaction(self._open(), begin) as transaction:
             self._check_schema(transaction.connection)
             yield transaction
 

@@ -7,6 +7,7 @@ data; "scaled", every column (or principal axis) in units of its own standard de
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -113,6 +114,15 @@ def adaptive_noise(region: ProjectionRegion, privacy: Privacy, norm: Fraction) -
     return round_up(region.row_map.body.diameter * norm / Fraction(privacy.mu))
 
 
+def needed_noise(
+    region: ProjectionRegion, guarantee: ProjectionPrivacy | Privacy, norm: Callable[[], Fraction]
+) -> float:
+    """The noise of a guarantee in grid units; norm: of the matrix, computed if the guarantee depends on it."""
+    if isinstance(guarantee, ProjectionPrivacy):
+        return oblivious_noise(region, guarantee)
+    return adaptive_noise(region, guarantee, norm())
+
+
 def noise_std_of(region: ProjectionRegion, k: int, noise_units: float) -> float:
     """Standard deviation of the noise in the units of the metric."""
     std = math.ldexp(noise_units, -region.row_map.grid_bits) * region.radius * unit(k)
@@ -132,7 +142,6 @@ class ProjectionOptions:
     metric: str = "original"
 
     def __post_init__(self) -> None:
-        parse_bounds(self.bounds)
         choice("calibration", self.calibration, CALIBRATIONS)
         choice("metric", self.metric, METRICS)
         if self.adversary is not None:
@@ -177,10 +186,7 @@ class ProjectionOptions:
     def forecast(self, region: ProjectionRegion, n: int | None, k: int) -> ProjectionForecast:
         """The forecast for a region."""
         guarantee = self.guarantee(region, k)
-        if isinstance(guarantee, ProjectionPrivacy):
-            units = oblivious_noise(region, guarantee)
-        else:
-            units = adaptive_noise(region, guarantee, typical_norm(region.width, k))
+        units = needed_noise(region, guarantee, lambda: typical_norm(region.width, k))
         std, direct = noise_std_of(region, k, units), 2 * region.radius / self.budget.mu
         against = adversary_of(guarantee)
         return ProjectionForecast(n, region.center.size, k, region.radius, std, against, self.calibration, direct)

@@ -22,7 +22,7 @@ from ..ledger.charging import PROJECTION
 from ..noise import Stream, add_noise, shift_for
 from ..numerics.wide_integers import Ints
 from ..privacy.budget import Budget
-from ..privacy.guarantee import NEIGHBORS, Privacy
+from ..privacy.guarantee import NEIGHBORS
 from ..request.documentation import public
 from ..request.people import ONE_ROW, People, parse_people, unit_of
 from ..rows import Normal, Rows, parse_bounds
@@ -32,16 +32,7 @@ from ..sources.open import is_frame
 from ..sources.paths import check_apart
 from ..sources.protocol import steps
 from ..util.atomic_files import check_writable
-from .curve import ProjectionPrivacy
-from .forecast import (
-    ProjectionForecast,
-    ProjectionOptions,
-    ProjectionRegion,
-    ProjectionWarning,
-    adaptive_noise,
-    adversary_of,
-    oblivious_noise,
-)
+from .forecast import ProjectionForecast, ProjectionOptions, ProjectionWarning, adversary_of, needed_noise
 from .matrix import as_seed, draw_matrix, integers_of, spectral_norm_upper, unit
 from .parquet import OwnOrder, ProjectionWriter
 from .release import Projection
@@ -169,11 +160,14 @@ def project(
             k = forecast.k
         guarantee = options.guarantee(region, k, unit_of(people))
         seed, integers = _matrix_for(session, region.width, k, matrix_seed, matrix)
+        units = needed_noise(region, guarantee, lambda: spectral_norm_upper(integers))
+        if units == 0:
+            raise UsageError("matrix must not be zero.")
         projection = Projection(
             region=region,
             k=k,
             privacy=guarantee,
-            noise_units=_noise_for(region, guarantee, integers),
+            noise_units=units,
             adversary=adversary_of(guarantee),
             calibration=calibration,
             secure=session.secure,
@@ -235,15 +229,6 @@ def _matrix_for(
         return None, integers_of(entries)
     chosen = session.seed() if seed is None else as_seed(seed)
     return chosen, draw_matrix(chosen, width, k)
-
-
-def _noise_for(region: ProjectionRegion, guarantee: ProjectionPrivacy | Privacy, integers: Ints) -> float:
-    if isinstance(guarantee, ProjectionPrivacy):
-        return oblivious_noise(region, guarantee)
-    units = adaptive_noise(region, guarantee, spectral_norm_upper(integers))
-    if units == 0:
-        raise UsageError("matrix must not be zero.")
-    return units
 
 
 def _warn(projection: Projection) -> None:
