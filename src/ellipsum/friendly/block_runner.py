@@ -27,16 +27,15 @@ from ..sources.protocol import Progress
 from ..util.worker_process import Pipe, WorkerProcess, take_pipe
 
 BlockFunction = Callable[[Floats], object]
-_TASK = struct.Struct("<16sqq")  # seed, rows, columns
-_SETTINGS = struct.Struct("<qd")  # dimension, time limit
-_LOADED, _FAILED, _READ = b"loaded", b"failed", b"read"
+_TASK = struct.Struct("<16sqq")  # The seed, and the numbers of rows and columns.
+_LOADED, _READ = b"loaded", b"read"
 _START_SECONDS = 120.0
 _GRACE_SECONDS = 5.0
 _GOLDEN = 0.6180339887498949
 _WALL = 4.0
 """Wall-clock limit over CPU limit. It stops a child that only waits, but not one on a busy machine."""
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-_END_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
+_END_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux.
 
 
 def make_up_rows(rows: int, columns: int) -> Floats:
@@ -61,7 +60,7 @@ def run_blocks(
     time_limit: CPU seconds for a block; four times as much may pass on the clock.
     seed: of the function's random numbers, together with the block's number; by default a fresh one.
     """
-    program = _pack(function)
+    program = _pack(function, dimension, time_limit)
     results = np.full((len(blocks), dimension), np.nan)
     count = max(1, min(workers or os.cpu_count() or 1, len(blocks)))
     finished: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
@@ -100,7 +99,7 @@ def run_blocks(
     return results
 
 
-def _pack(function: BlockFunction) -> bytes:
+def _pack(function: BlockFunction, dimension: int, time_limit: float) -> bytes:
     if not hasattr(os, "fork"):
         raise UsageError("subsample_and_aggregate forks processes, which this operating system does not support.")
     try:
@@ -111,7 +110,7 @@ def _pack(function: BlockFunction) -> bytes:
         ) from None
     packed: bytes | None = None
     with contextlib.suppress(Exception):  # The message may quote what the function holds.
-        packed = cloudpickle.dumps(function)
+        packed = cloudpickle.dumps((function, dimension, time_limit))
     if packed is None:
         raise UsageError(
             "The function could not be sent to another process. It may hold an open file, a lock or a connection. "
@@ -146,7 +145,6 @@ class _Helper:
         worker = self._worker = WorkerProcess(__name__, quiet=True, environment=environment)
         if self._stop.is_set():
             worker.kill()
-        worker.send(_SETTINGS.pack(self._dimension, self._time_limit))
         worker.send(self._program)
         if worker.receive(_START_SECONDS, most=len(_LOADED)) != _LOADED:
             self.close()
@@ -175,16 +173,13 @@ def serve() -> None:
 
     caller = take_pipe()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # A core file would hold the block.
-    settings, program = caller.receive(), caller.receive()
-    if settings is None or program is None:
+    try:
+        function, dimension, time_limit = pickle.loads(caller.receive() or b"")
+    except Exception:  # The caller reports that this process ended.
         return
-    dimension, time_limit = _SETTINGS.unpack(settings)
-    function = None
-    with contextlib.suppress(Exception):
-        function = pickle.loads(program)
     seed_globals(bytes(16))  # Loads the modules of random numbers for every child.
-    caller.send(_FAILED if function is None else _LOADED)
-    while function is not None and caller.receive() is not None:
+    caller.send(_LOADED)
+    while caller.receive() is not None:
         answer = _run_in_child(function, dimension, time_limit, caller)
         if answer is None:
             return  # The pipe may hold the rest of a block. The caller starts another helper.
@@ -249,7 +244,7 @@ def _end_with(helper: int) -> None:
 def _limit_cpu(seconds: float) -> None:
     import resource
 
-    whole = max(1, math.ceil(seconds))
+    whole = math.ceil(seconds)
     resource.setrlimit(resource.RLIMIT_CPU, (whole, whole))
     if seconds < whole:
         signal.signal(signal.SIGPROF, signal.SIG_DFL)

@@ -100,8 +100,8 @@ def find_core(rows: Floats, radius: float, threads: int | None = None, progress:
     """
     n = len(rows)
     grid = quantize(rows, radius)
-    with steps(progress, public=True) as tell:
-        counts = near_counts(grid, threads, tell)
+    with steps(progress, public=True) as report:
+        counts = near_counts(grid, threads, report)
     weights = row_weights(counts, n)
     return Core(n, int(weights.sum()), _weighted_sums(grid, weights))
 

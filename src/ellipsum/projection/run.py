@@ -198,8 +198,8 @@ def _run(projection: Projection, session: Session, integers: Ints, stream: Strea
         writer = stack.enter_context(ProjectionWriter(projection.path, k))
         # Rows without a stable order [T9] are released in an order of their own [J9].
         sink = writer if projection.ordered else stack.enter_context(OwnOrder(writer))
-        with steps(session.progress, public=True) as tell:
-            for sums in session.source.each(products, most, tell):
+        with steps(session.progress, public=True) as report:
+            for sums in session.source.each(products, most, report):
                 noisy = add_noise(sums, projection.noise_units, shift, stream, start=n * k)  # Draw row * k + column.
                 sink.write(noisy.to_float() * factor)
                 n += len(sums.high)
