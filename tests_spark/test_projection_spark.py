@@ -9,7 +9,8 @@ from pyspark.cloudpickle import register_pickle_by_value
 
 import ellipsum as es
 from ellipsum.projection.forecast import ProjectionOptions
-from ellipsum.projection.matrix import Products, draw_matrix
+from ellipsum.projection.matrix import draw_matrix
+from ellipsum.projection.products import Products
 from ellipsum.request.people import People
 from ellipsum.session import Session
 from ellipsum.sources import Selection, group_by_person

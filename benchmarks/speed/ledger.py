@@ -27,7 +27,7 @@ def timed(call: Callable[[], object]) -> float:
 
 def fill(ledger: Any, entries: int) -> None:
     """So many entries after a first release, like it in all but numbers, digests and sums; `verify` checks them."""
-    from ellipsum.ledger.amounts import exact_text
+    from ellipsum.ledger.charging import exact_text
     from ellipsum.ledger.entries import canonical, digest
 
     ledger.dataset("survey").enter(ledger.dataset("survey").reserve(ask()), "{}")

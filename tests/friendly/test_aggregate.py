@@ -11,11 +11,11 @@ import warnings
 import numpy as np
 import pytest
 
-import ellipsum.friendly.aggregate
+import ellipsum.friendly.calls
 from ellipsum.errors import UsageError
 from ellipsum.friendly import FriendlyRelease, NoCenter
-from ellipsum.friendly.aggregate import deal, subsample_and_aggregate
 from ellipsum.friendly.block_runner import make_up_rows, run_blocks
+from ellipsum.friendly.calls import deal, subsample_and_aggregate
 from ellipsum.rows import Normal
 
 SPEND = {"epsilon": 4.0, "delta": 1e-6}
@@ -228,7 +228,7 @@ def test_random_numbers_are_fresh_for_every_call_and_repeat_with_rng(monkeypatch
     one, other = (run_blocks(drawing, tagged(1), 6, workers=1) for _ in range(2))
     assert (one[:, :3] != other[:, :3]).any(axis=1).all()
     kept = []
-    monkeypatch.setattr(ellipsum.friendly.aggregate, "run_friendly", lambda plan, results, stream: kept.append(results))
+    monkeypatch.setattr(ellipsum.friendly.calls, "run_friendly", lambda plan, results, stream: kept.append(results))
     rows = people(400)
     for data in (rows, rows, np.where(rows == rows[7], 1.0, rows)):  # the last has one other row, in one block
         ask(drawing, data, blocks=40, radius=1.5, dimension=6, epsilon=50, delta=1e-3)
@@ -269,7 +269,7 @@ def test_functions_that_cannot_travel_are_refused_before_any_row_is_read():
     with pytest.raises(UsageError, match="could not be sent"):
         run_blocks(holding, tagged(2), 2)
     with pytest.raises(UsageError, match="callable"):
-        run_blocks(3, tagged(2), 2)
+        subsample_and_aggregate(3, people(100), blocks=40, radius=1.0, epsilon=1, delta=1e-6)
 
 
 class _Unloadable:
@@ -363,7 +363,7 @@ def test_dimension_is_stated_or_learned_from_made_up_rows():
             raise ValueError
         return np.median(block, axis=0)
 
-    with pytest.raises(UsageError, match="dimension is missing"):
+    with pytest.raises(UsageError, match="Missing argument dimension"):
         ask(needs_real_rows, rows, blocks=BLOCKS, radius=1.5, dimension=None, **SPEND)
     stated = ask(needs_real_rows, rows, blocks=BLOCKS, radius=1.5, **SPEND)
     assert stated.value.shape == (3,)

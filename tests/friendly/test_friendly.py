@@ -12,11 +12,17 @@ from opening import session_on
 
 import ellipsum.friendly.release
 from ellipsum.errors import UsageError
+from ellipsum.friendly.calls import friendly_mean
 from ellipsum.friendly.core import RADIUS, Core, find_core, near_counts, quantize, row_weights
-from ellipsum.friendly.forecast import gate_margin, mean_constant, mean_sensitivity, pure_epsilon
-from ellipsum.friendly.mean import friendly_mean
-from ellipsum.friendly.plan import FriendlyGate, FriendlyPlan, friendly_plan
-from ellipsum.friendly.radius import radius_for
+from ellipsum.friendly.forecast import (
+    FriendlyGate,
+    gate_margin,
+    mean_constant,
+    mean_sensitivity,
+    pure_epsilon,
+    radius_for,
+)
+from ellipsum.friendly.plan import FriendlyPlan, friendly_plan
 from ellipsum.friendly.release import (
     FriendlyRelease,
     NoCenter,
@@ -398,7 +404,7 @@ def test_laplace_share_costs_no_more_than_its_mu():
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-5), (1.0, 1e-6), (8.0, 1e-12)])
 def test_the_whole_plan_keeps_its_epsilon_and_delta(gate, radius, epsilon, delta):
     plan = friendly_plan(3000, 4, radius, budget=Budget(epsilon=epsilon, delta=delta), gate=FriendlyGate(gate))
-    total = Privacy(math.sqrt(sum(mu**2 for mu in plan.shares)) * (1 - 1e-15), plan.slack)
+    total = Privacy(math.sqrt(sum(mu**2 for mu in plan.shares)) * (1 - 1e-15), plan.privacy.slack)
     assert plan.privacy.delta(epsilon) <= delta
     assert total.delta(epsilon) > 0.99 * delta  # and nothing is left unspent
     cost = pure_epsilon(plan.shares[0]) if gate == "laplace" else plan.shares[0]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import ellipsum as es
 from ellipsum.ledger import ChargeRequest, dataset_account, entries
-from ellipsum.ledger.amounts import exact_text, parse_amount, short_text
+from ellipsum.ledger.charging import exact_text, parse_amount, short_text
 from ellipsum.numerics.rounding import typed
 from ellipsum.privacy.gaussian_curve import laplace_mu
 

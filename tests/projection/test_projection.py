@@ -21,17 +21,9 @@ from ellipsum.privacy.gaussian_curve import gaussian_delta
 from ellipsum.privacy.guarantee import Privacy, compose
 from ellipsum.projection import Projection, project
 from ellipsum.projection.forecast import ProjectionWarning, choose_k, projection_forecast
-from ellipsum.projection.matrix import (
-    MATRIX_STD,
-    ExactProduct,
-    Products,
-    draw_matrix,
-    matrix_excess,
-    row_grid_bits,
-    spectral_norm_upper,
-)
+from ellipsum.projection.matrix import MATRIX_STD, draw_matrix, matrix_excess, row_grid_bits, spectral_norm_upper
 from ellipsum.projection.parquet import OwnOrder
-from ellipsum.projection.rows import integer_rows
+from ellipsum.projection.products import ExactProduct, Products, integer_rows
 from ellipsum.request.people import People
 from ellipsum.rows import Ball, Box, Normal, Unknown
 

@@ -10,7 +10,7 @@ from opening import session_on
 from scipy.stats import chi2
 
 import ellipsum as es
-from ellipsum.friendly.mean import some_rows
+from ellipsum.friendly.calls import some_rows
 from ellipsum.noise import public_words
 from ellipsum.releases.learning_record import METHODS
 from ellipsum.sources import open_source

@@ -13,8 +13,7 @@ from opening import open_table, session_on
 from pyarrow import feather
 
 import ellipsum as es
-from ellipsum.friendly.aggregate import subsample_and_aggregate
-from ellipsum.friendly.mean import some_rows
+from ellipsum.friendly.calls import some_rows, subsample_and_aggregate
 from ellipsum.projection.parquet import _add_marks
 from ellipsum.request.people import People
 from ellipsum.sources.people import gather

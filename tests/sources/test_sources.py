@@ -194,7 +194,7 @@ def in_this_process(function, blocks, dimension, **_):
 def expected():
     warnings.simplefilter("ignore")  # until this setup ends
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("ellipsum.friendly.aggregate.run_blocks", in_this_process)
+        patched.setattr("ellipsum.friendly.calls.run_blocks", in_this_process)
         return list(every_call(numbers(), [4, 2], 0))
 
 
@@ -207,7 +207,7 @@ def test_every_source_is_tried(sources):
 @pytest.mark.filterwarnings("ignore::ellipsum.AccuracyWarning")
 @pytest.mark.parametrize("kind", SOURCES)
 def test_every_call_publishes_the_same_bits_from_every_source_as_from_an_array(sources, expected, kind, monkeypatch):
-    monkeypatch.setattr("ellipsum.friendly.aggregate.run_blocks", in_this_process)
+    monkeypatch.setattr("ellipsum.friendly.calls.run_blocks", in_this_process)
     ordered = open_table(sources[kind], columns=["c", "a"]).ordered
     assert ordered == (kind in WITH_PLACES)
     for place, got in enumerate(every_call(sources[kind], ["c", "a"], "id")):

@@ -170,7 +170,7 @@ def _in_this_process(function: Any, blocks: Any, *_: Any, **__: Any) -> np.ndarr
 
 
 def _aggregate(data: Any, **how: Any) -> Any:
-    with mock.patch("ellipsum.friendly.aggregate.run_blocks", _in_this_process):
+    with mock.patch("ellipsum.friendly.calls.run_blocks", _in_this_process):
         return aggregate(data, **how)
 
 

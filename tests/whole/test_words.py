@@ -23,8 +23,21 @@ PAGES = [
 ]
 ALLOWED: set[tuple[str, str]] = set()
 """Ordinary uses: file, text."""
-CHECKED_PACKAGES: set[str] = {"rows", "noise", "privacy", "numerics", "regions", "display", "releases", "plans"}
-CHECKED_PACKAGES |= {"session.py", "formats.py"}
+CHECKED_PACKAGES: set[str] = {
+    "rows",
+    "noise",
+    "privacy",
+    "numerics",
+    "regions",
+    "display",
+    "releases",
+    "plans",
+    "friendly",
+    "projection",
+    "ledger",
+    "session.py",
+    "formats.py",
+}
 """Packages of `src/ellipsum` that have none left."""
 
 

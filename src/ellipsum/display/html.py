@@ -189,8 +189,7 @@ def _balance(ledger: DatasetAccount | Ledger | str | None, dataset: str | None) 
 
 
 def _account(account: AccountState) -> str:
-    from ..ledger.amounts import short_text
-    from ..ledger.charging import describe_remaining, describe_spent
+    from ..ledger.charging import describe_remaining, describe_spent, short_text
 
     budget = ", ".join(f"{name} {short_text(value)}" for name, value in account.budget.items())
     text = f"The ledger allows {budget} for all releases of this data set together"

@@ -1,10 +1,9 @@
-"""Evaluate a caller's function on blocks of rows, each in its own process, and return nothing but its vectors.
+"""Evaluate a caller's function on blocks of rows, each in its own process, and return only its vectors.
 
-One helper interpreter per worker loads the function once (with cloudpickle, so lambdas and closures work) and forks a
-new child for each block. The block's number alone decides which helper serves it and how its random numbers are seeded:
-a result is a function of its block, of random numbers of its own and of public things [F10]. Output and warnings are
-discarded. A child that raises, dies, hangs or returns anything but `dimension` finite numbers gives a row of NaN, the
-same as any other failure.
+Each worker is a helper interpreter. It loads the function once (with cloudpickle, so lambdas and closures work) and
+forks a new child for each block. The number of a block alone decides its helper and the seed of its random numbers.
+A result is a function of its block, of its own random numbers and of public things [F10]. Output and warnings are
+discarded. If a child raises, dies, hangs or returns anything but `dimension` finite numbers, its row is NaN.
 """
 
 from __future__ import annotations
@@ -28,16 +27,15 @@ from ..sources.protocol import Progress
 from ..util.worker_process import Pipe, WorkerProcess, take_pipe
 
 BlockFunction = Callable[[Floats], object]
-_TASK = struct.Struct("<16sqq")  # seed, rows, columns
-_SETTINGS = struct.Struct("<qd")  # dimension, time limit
-_LOADED, _FAILED, _READ = b"loaded", b"failed", b"read"
+_TASK = struct.Struct("<16sqq")  # The seed, and the numbers of rows and columns.
+_LOADED, _READ = b"loaded", b"read"
 _START_SECONDS = 120.0
 _GRACE_SECONDS = 5.0
 _GOLDEN = 0.6180339887498949
 _WALL = 4.0
-"""Wall-clock limit over CPU limit: it stops a child that only waits, but not one on a busy machine."""
+"""Wall-clock limit over CPU limit. It stops a child that only waits, but not one on a busy machine."""
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-_END_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
+_END_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux.
 
 
 def make_up_rows(rows: int, columns: int) -> Floats:
@@ -62,7 +60,7 @@ def run_blocks(
     time_limit: CPU seconds for a block; four times as much may pass on the clock.
     seed: of the function's random numbers, together with the block's number; by default a fresh one.
     """
-    program = _pack(function)
+    program = _pack(function, dimension, time_limit)
     results = np.full((len(blocks), dimension), np.nan)
     count = max(1, min(workers or os.cpu_count() or 1, len(blocks)))
     finished: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
@@ -72,12 +70,12 @@ def run_blocks(
 
     def serve(number: int, helper: _Helper) -> None:
         try:
-            for index in range(number, len(blocks), count):  # Not by which helper is free: that depends on rows [F10].
+            for index in range(number, len(blocks), count):  # Which helper is free would depend on rows [F10].
                 if stop.is_set():
                     break
                 results[index] = helper.run(blocks[index], seeds[index])
                 finished.put(None)
-        except BaseException as error:  # A helper could not start, which does not depend on rows: raised below.
+        except BaseException as error:  # A helper could not start, which does not depend on rows.
             finished.put(error)
         finally:
             helper.close()
@@ -101,9 +99,7 @@ def run_blocks(
     return results
 
 
-def _pack(function: BlockFunction) -> bytes:
-    if not callable(function):
-        raise UsageError(f"function must be callable, got {type(function).__name__}.")
+def _pack(function: BlockFunction, dimension: int, time_limit: float) -> bytes:
     if not hasattr(os, "fork"):
         raise UsageError("subsample_and_aggregate forks processes, which this operating system does not support.")
     try:
@@ -114,7 +110,7 @@ def _pack(function: BlockFunction) -> bytes:
         ) from None
     packed: bytes | None = None
     with contextlib.suppress(Exception):  # The message may quote what the function holds.
-        packed = cloudpickle.dumps(function)
+        packed = cloudpickle.dumps((function, dimension, time_limit))
     if packed is None:
         raise UsageError(
             "The function could not be sent to another process. It may hold an open file, a lock or a connection. "
@@ -124,7 +120,7 @@ def _pack(function: BlockFunction) -> bytes:
 
 
 class _Helper:
-    """One helper interpreter, restarted if a block takes it down."""
+    """One helper interpreter. It starts again if a block ended it."""
 
     def __init__(
         self, program: bytes, dimension: int, time_limit: float, hash_seed: bytes, stop: threading.Event
@@ -149,7 +145,6 @@ class _Helper:
         worker = self._worker = WorkerProcess(__name__, quiet=True, environment=environment)
         if self._stop.is_set():
             worker.kill()
-        worker.send(_SETTINGS.pack(self._dimension, self._time_limit))
         worker.send(self._program)
         if worker.receive(_START_SECONDS, most=len(_LOADED)) != _LOADED:
             self.close()
@@ -178,16 +173,13 @@ def serve() -> None:
 
     caller = take_pipe()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # A core file would hold the block.
-    settings, program = caller.receive(), caller.receive()
-    if settings is None or program is None:
+    try:
+        function, dimension, time_limit = pickle.loads(caller.receive() or b"")
+    except Exception:  # The caller reports that this process ended.
         return
-    dimension, time_limit = _SETTINGS.unpack(settings)
-    function = None
-    with contextlib.suppress(Exception):
-        function = pickle.loads(program)
     seed_globals(bytes(16))  # Loads the modules of random numbers for every child.
-    caller.send(_FAILED if function is None else _LOADED)
-    while function is not None and caller.receive() is not None:
+    caller.send(_LOADED)
+    while caller.receive() is not None:
         answer = _run_in_child(function, dimension, time_limit, caller)
         if answer is None:
             return  # The pipe may hold the rest of a block. The caller starts another helper.
@@ -195,7 +187,7 @@ def serve() -> None:
 
 
 def _run_in_child(function: BlockFunction, dimension: int, time_limit: float, caller: Pipe) -> bytes | None:
-    """The bytes of the child's vector, or of as many NaNs; None if the child did not read the whole block.
+    """The bytes of the child's vector, or of NaNs; None if the child did not read the whole block.
 
     The child itself reads the block from the pipe, so the process that forks later children never holds a row.
     """
@@ -240,7 +232,7 @@ def _serve_block(function: BlockFunction, dimension: int, time_limit: float, pip
 
 
 def _end_with(helper: int) -> None:
-    """Let Linux end this child when its helper ends; on other systems a sleeping child would stay."""
+    """Ask Linux to end this child when its helper ends; on other systems a sleeping child would stay."""
     if sys.platform == "linux":
         import ctypes
 
@@ -252,7 +244,7 @@ def _end_with(helper: int) -> None:
 def _limit_cpu(seconds: float) -> None:
     import resource
 
-    whole = max(1, math.ceil(seconds))
+    whole = math.ceil(seconds)
     resource.setrlimit(resource.RLIMIT_CPU, (whole, whole))
     if seconds < whole:
         signal.signal(signal.SIGPROF, signal.SIG_DFL)

@@ -18,15 +18,15 @@ from ..numerics.wide_integers import Ints
 from ..sources.protocol import Progress, steps
 from ..util.compile import compiled
 
-_STRIPE = 16  # Columns between two checks whether any pair of the tile can still be near.
+_STRIPE = 16  # After this many columns the loop checks whether any pair of the tile can still be near.
 
 
 @compiled
 def count_near(rows: Floats, tiles: Floats, first: int, limit: float) -> Ints:
     """Near pairs (i, j), i in tile `first` and j in that tile or a later one, counted at both ends.
 
-    Exact although in doubles [F1]: differences and squares are integers; they are exact while the sum is at
-    most the limit, and a sum that once exceeds it stays above it under rounding.
+    Exact although in doubles [F1]: differences and squares are integers, which are exact while the sum is at most the
+    limit. A sum that exceeds the limit stays above it under rounding.
     """
     n = rows.shape[0]
     tile = tiles.shape[2]
@@ -70,7 +70,7 @@ def _squared_distances(row: Floats, tile: Floats, limit: float, total: Floats) -
 
 RADIUS_BITS = 22
 RADIUS = 1 << RADIUS_BITS
-"""The radius in grid units: a cell is radius / 2^22 wide."""
+"""The radius in grid units: the width of a cell is radius / 2^22."""
 REACH = 2.0 ** (RADIUS_BITS + 53)
 """Largest coordinate of the grid: at 2^53 radii from the origin doubles no longer resolve the radius."""
 TILE = 64
@@ -79,7 +79,7 @@ MOST_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class Core:
-    """The sum of weights and the weighted sums of one data set, exact integers."""
+    """The sum of weights and the weighted sums of one data set, as exact integers."""
 
     n: int
     weight: int
@@ -100,8 +100,8 @@ def find_core(rows: Floats, radius: float, threads: int | None = None, progress:
     """
     n = len(rows)
     grid = quantize(rows, radius)
-    with steps(progress, public=True) as tell:
-        counts = near_counts(grid, threads, tell)
+    with steps(progress, public=True) as report:
+        counts = near_counts(grid, threads, report)
     weights = row_weights(counts, n)
     return Core(n, int(weights.sum()), _weighted_sums(grid, weights))
 
@@ -122,33 +122,23 @@ def row_weights(counts: Ints, n: int) -> Ints:
 
 def near_counts(grid: Floats, threads: int | None = None, progress: Progress | None = None) -> Ints:
     """c_i = number of rows within the radius of row i, itself included: exact for any integer rows [F1]."""
-    if len(grid) == 0:
-        return np.zeros(0, np.int64)
-
     padded, tiles = _tiles(grid)
-    jobs = range(len(tiles))
-    limit = float(RADIUS) ** 2
     total = np.zeros(len(grid), np.int64)
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
-        parts = pool.map(lambda tile: count_near(padded, tiles, tile, limit), jobs)
+        parts = pool.map(lambda tile: count_near(padded, tiles, tile, float(RADIUS) ** 2), range(len(tiles)))
         for done, counts in enumerate(parts, 1):
             total += counts
             if progress is not None:
-                progress(done / len(jobs))
+                progress(done / len(tiles))
     return total
 
 
 def _tiles(grid: Floats) -> tuple[Floats, Floats]:
     """Rows padded with zero columns to a multiple of 4, and the same rows as tiles (tile, column, row)."""
     n, d = grid.shape
-    padded = np.zeros((n, -(-d // 4) * 4))
-    padded[:, :d] = grid
-    count = -(-n // TILE)
-    tiles = np.zeros((count, padded.shape[1], TILE))
-    for t in range(count):
-        part = padded[t * TILE : (t + 1) * TILE]
-        tiles[t, :, : len(part)] = part.T
-    return padded, tiles
+    padded = np.pad(grid, ((0, 0), (0, -d % 4)))
+    rows = np.pad(padded, ((0, -n % TILE), (0, 0))).reshape(-1, TILE, padded.shape[1])
+    return padded, np.ascontiguousarray(rows.transpose(0, 2, 1))
 
 
 def _weighted_sums(grid: Floats, weights: Ints) -> list[int]:

@@ -1,9 +1,9 @@
-"""Every public number of a FriendlyCore mean: budget shares, stability test, noise, forecast.
+"""Every public number of a FriendlyCore mean: shares of the budget, stability test, noise, forecast.
 
 With n rows, W the sum of their weights and r the radius (docs/proofs/friendly.md):
     test:  G = W + noise of scale 3 / mu1,   L = min(n, G - margin) <= W except with probability `slack`   [F5]
     mean:  sum w_i x_i / W + N(0, (r k(L - 3) / (L mu2))^2 I)  if L >= floor, otherwise no mean            [F4]
-For few columns the test's noise is Laplace and the mean's spherical, each with a part of epsilon: less noise [F12].
+For few columns, Laplace noise of the test and K-norm (L2) noise of the mean may be smaller [F12].
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import numpy as np
 from ..display.document import Document
 from ..display.result import Printed
 from ..display.wording import MECHANISMS, describe_guarantee, many, people_facts
-from ..errors import MOST_COLUMNS, Floats, UsageError, choice, columns_of, names, open_unit, positive, shown, whole
+from ..errors import MOST_COLUMNS, Floats, UsageError, choice, columns_of, names, shown, whole
 from ..noise.law import GaussianLaw, NoiseLaw, SphericalLaw, ball_std
 from ..numerics.rounding import round_down, sqrt_down
 from ..privacy.budget import Budget, stated_from_dict
-from ..privacy.guarantee import Privacy, fits
+from ..privacy.guarantee import NEIGHBORS, Privacy, fits
 from ..regions.ellipsoid import Ellipsoid
 from ..releases.decode import Noise
 from ..request.people import People, people_from_dict, unit_of
@@ -36,100 +36,37 @@ from ..util.atomic_files import Saved
 from ..util.structural_equality import ValueEquality
 from ..version import VERSION
 from .core import RADIUS, RADIUS_BITS
-from .forecast import FEWEST_ROWS, WEIGHT_SENSITIVITY, Steps, gate_margin, mean_sensitivity, pure_epsilon
+from .forecast import (
+    FEWEST_ROWS,
+    GATES,
+    WEIGHT_SENSITIVITY,
+    FriendlyGate,
+    Steps,
+    check_radius,
+    gate_margin,
+    mean_sensitivity,
+    pure_epsilon,
+)
 
 FORMAT = "ellipsum.friendly_plan/2"
 _WRONG = "Invalid plan file: a field is missing, unknown or wrong. Create a new plan."
-GATES = ("gaussian", "laplace")
 NOISE = ("auto", "gaussian", "knorm")
 _SLACK_SHARE = 0.25
 _LEAST_NOISE = 2.0**-13  # Grid units: keeps the noisy integers within two limbs, at 2^-35 of the radius.
-_SMALLEST_RADIUS, _LARGEST_RADIUS = 2.0**-900, 2.0**900
 FINE_BITS = 20
-"""Spherical noise is added to the mean on a grid this much finer than that of the rows [F12]."""
+"""K-norm noise is added to the mean on a grid that is 2^20 times as fine as that of the rows [F12]."""
 _LEAST_SCALE = 2.0**7  # On that grid.
 
 
 @dataclass(frozen=True)
-class FriendlyGate:
-    """Options of the stability test of a FriendlyCore mean, and of the search for its radius.
-
-    The test adds noise to the sum of the rows' weights and compares it with a floor. It decides whether a mean is
-    released, and how little noise the mean needs.
-
-    Parameters
-    ----------
-    law : {"gaussian", "laplace"}, optional
-        Noise of the test. By default it goes with the noise of the mean.
-    slack : float, optional
-        Failure probability of the test, a part of delta. By default a quarter of delta, or all of it beside K-norm
-        noise. Required where the budget is in mu or rho.
-    share : float, optional
-        The test's share of the budget, of mu squared or of epsilon. By default the share with the least noise.
-    search_share : float, default 0.2
-        The share that a search for the radius takes of the budget.
-    target : float, default 0.75
-        The noisy core fraction at which a search accepts a radius.
-    floor : float, default 0.25
-        The least core fraction at which a mean is released.
-
-    Raises
-    ------
-    UsageError
-        If an option is outside its range.
-
-    Notes
-    -----
-    Privacy proof: [F5], [F6], [F8].
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import ellipsum as es
-    >>> gate = es.FriendlyGate(floor=0.5)
-    >>> bool(es.friendly_mean(np.zeros((300, 2)), 1.0, epsilon=2, delta=1e-6, gate=gate))
-    True
-    """
-
-    law: str | None = None
-    slack: float | None = None
-    share: float | None = None
-    search_share: float = 0.2
-    target: float = 0.75
-    floor: float = 0.25
-
-    def __post_init__(self) -> None:
-        if self.law is not None:
-            choice("law", self.law, GATES)
-        if self.slack is not None:
-            open_unit("slack", self.slack, "Pass a failure probability below delta.")
-        if self.share is not None:
-            open_unit("share", self.share, "Pass the test's share of the budget, between 0 and 1.")
-        open_unit("search_share", self.search_share)
-        open_unit("target", self.target)
-        open_unit("floor", self.floor, "Pass the least core fraction for a release, between 0 and 1.")
-
-
-_USUAL_GATE = FriendlyGate()
-
-
-@dataclass(frozen=True)
 class VectorSource:
-    """What the core is found among: rows or people, all or a random subset, or a function's results on blocks of them.
-
-    function: the name of the function; empty where the vectors are the rows themselves.
-    """
+    """The rows or people that are used: all of them, or a random subset."""
 
     used: int
     total: int
     unit: str = "rows"
     function: str = ""
-
-    def describe(self) -> str:
-        """How many rows or people are used."""
-        if self.used == self.total:
-            return f"{self.total:,} {self.unit}"
-        return f"a random subset of {self.used:,} of {self.total:,} {self.unit}"
+    """The name of the function that is evaluated on blocks of them; empty for a mean of rows."""
 
     @staticmethod
     def from_dict(saved: object) -> VectorSource:
@@ -156,13 +93,13 @@ class FriendlyPlan(Printed, ValueEquality, Saved):
     """None until a search has found it."""
     privacy: Privacy
     gate: str
-    shares: tuple[float, float, float]
-    """What test, mean and search take: of Gaussian noise mu each, of pure noise a part of epsilon each [F12]."""
+    shares: tuple[float, ...]
+    """What the test, the mean and the search spend: a mu each, or under pure DP a part of epsilon each [F12]."""
     vectors: VectorSource
     radii: tuple[float, ...] = ()
-    """What a search chooses from."""
-    target: float = _USUAL_GATE.target
-    floor: float = _USUAL_GATE.floor
+    """The candidates of a search."""
+    target: float = FriendlyGate.target
+    floor: float = FriendlyGate.floor
     columns: tuple[str, ...] | None = None
     stated: Mapping[str, float] = field(default_factory=dict)
     """The requested budget."""
@@ -170,8 +107,7 @@ class FriendlyPlan(Printed, ValueEquality, Saved):
 
     statistic: ClassVar[str] = "mean"
     neighbors: ClassVar[str] = "replace"
-    rows: ClassVar[None] = None  # Only the radius is known about a row,
-    auxiliary: ClassVar[None] = None  # and nothing is counted beside it.
+    rows: ClassVar[None] = None  # Only the radius is known about a row.
     clamped: ClassVar[bool] = False
     warning: ClassVar[None] = None
 
@@ -189,25 +125,20 @@ class FriendlyPlan(Printed, ValueEquality, Saved):
             raise UsageError("Invalid plan: n, floor or target is out of range. Create a new plan.")
         names("columns", self.columns, self.d)
         for radius in self.radii if self.radius is None else (self.radius, *self.radii):
-            checked_radius(radius)
+            check_radius(radius)
         if self.radii and self.radius is not None and self.radius not in self.radii:
             raise UsageError("Invalid plan: the radius is not one of those of the search. Create a new plan.")
 
     def _check_shares(self) -> None:
-        """Every step spends something, and all together no more than the guarantee [P4]."""
-        gate, mean, search = self.shares
-        valid = gate > 0 and mean > 0 and search >= 0 and not (self.pure and self.gate != "laplace")
-        if not valid or not all(map(math.isfinite, self.shares)):
+        """Check that each step has a share, and that all shares together are within the guarantee [P4]."""
+        is_valid = len(self.shares) == 3 and all(map(math.isfinite, self.shares)) and min(self.shares[:2]) > 0
+        if not is_valid or self.shares[2] < 0 or (self.pure and self.gate != "laplace"):
             raise UsageError("Invalid plan: a share of the budget is out of range. Create a new plan.")
         steps = [Privacy.of_pure(part) if self.pure else Privacy(part) for part in self.shares if part]
         if not fits(replace(self.privacy, unit="row"), steps):
             raise UsageError("Invalid plan: it spends more than its guarantee allows. Create a new plan.")
-        if bool(self.radii) != (search > 0) or (self.radius is None and not self.radii):
+        if bool(self.radii) != (self.shares[2] > 0) or (self.radius is None and not self.radii):
             raise UsageError("Invalid plan: a search needs both radii and a share of the budget. Create a new plan.")
-
-    @property
-    def slack(self) -> float:
-        return self.privacy.slack
 
     @property
     def pure(self) -> bool:
@@ -220,6 +151,11 @@ class FriendlyPlan(Printed, ValueEquality, Saved):
         needs_epsilon = self.gate == "laplace" and not self.pure
         cost = pure_epsilon(self.shares[0]) if needs_epsilon else self.shares[0]
         return noise_units(Fraction(WEIGHT_SENSITIVITY * (self.n - 1)), cost)
+
+    @property
+    def margin(self) -> float:
+        """The test's noise exceeds this many scales with probability `slack` at most [F5]."""
+        return gate_margin(self.gate, self.privacy.slack)
 
     @property
     def search_units(self) -> float:
@@ -236,13 +172,13 @@ class FriendlyPlan(Printed, ValueEquality, Saved):
 
     def weight_lower(self, noisy: Fraction) -> Fraction:
         """L of the test, from a lower bound on the noisy sum of integer weights [F5]."""
-        margin = Fraction(self.gate_units) * Fraction(gate_margin(self.gate, self.slack))
+        margin = Fraction(self.gate_units) * Fraction(self.margin)
         return min(Fraction(self.n), (noisy - margin) / (self.n - 1))
 
     def mean_scale(self, lower: Fraction) -> float:
-        """Scale of spherical noise on the finer grid, to whose points the mean is rounded [F12]."""
-        moved = RADIUS * mean_sensitivity(lower, self.n) * (1 << FINE_BITS) + self.d
-        return max(noise_units(moved, self.shares[1]), _LEAST_SCALE)
+        """Scale of K-norm noise on the finer grid, to which the mean is rounded [F12]."""
+        change = RADIUS * mean_sensitivity(lower, self.n) * (1 << FINE_BITS) + self.d
+        return max(noise_units(change, self.shares[1]), _LEAST_SCALE)
 
     def mean_units(self, lower: Fraction) -> float:
         """Noise std of the mean in grid units: std * mu2 >= its sensitivity in exact arithmetic [F4]."""
@@ -263,10 +199,6 @@ class FriendlyPlan(Printed, ValueEquality, Saved):
     def mechanism(self) -> str:
         return self.noise_law.kind
 
-    @property
-    def noise_base(self) -> tuple[Ellipsoid, float]:
-        return self.ellipsoid, 1.0
-
     def multiples(self, level: float) -> Floats:
         """Half-widths of intervals, in standard deviations of the noise."""
         return self.noise_law.multiples(self.d, level)
@@ -281,7 +213,7 @@ class FriendlyPlan(Printed, ValueEquality, Saved):
         from scipy.special import ndtr
 
         scale = self.gate_units / (self.n - 1)
-        margin = (core_fraction * self.n - float(self.least_weight)) / scale - gate_margin(self.gate, self.slack)
+        margin = (core_fraction * self.n - float(self.least_weight)) / scale - self.margin
         if self.gate == "laplace":
             return 1 - math.exp(-margin) / 2 if margin > 0 else math.exp(margin) / 2
         return float(ndtr(margin))
@@ -291,11 +223,11 @@ class FriendlyPlan(Printed, ValueEquality, Saved):
         """Forecast if all rows lie close together (nine releases in ten have less); None before a search."""
         return None if self.radius is None else np.full(self.d, self.radius * self.forecast())
 
-    def forecast(self, core_fraction: float = 1.0) -> float:
-        """Noise std of each coordinate of the mean in radii; nine releases in ten have less."""
+    def forecast(self) -> float:
+        """Noise std of the mean in radii, if all rows lie close together; nine releases in ten have less."""
         std = (ball_std(self.d) if self.pure else 1.0) / self.shares[1]
-        steps = Steps(self.gate, self.n, self.slack, self.floor, 1.0)
-        return steps.expected_noise(self.gate_units / (self.n - 1), std, core_fraction)
+        steps = Steps(self.gate, self.n, self.privacy.slack, self.floor, 1.0)
+        return steps.expected_noise(self.gate_units / (self.n - 1), std)
 
     def to_dict(self) -> dict[str, Any]:
         fields = {entry.name: getattr(self, entry.name) for entry in dataclass_fields(self)}
@@ -324,7 +256,7 @@ class FriendlyPlan(Printed, ValueEquality, Saved):
                 radius=fields.maybe("radius", number),
                 privacy=fields.take("privacy", Privacy.from_dict),
                 gate=fields.take("gate", json_codec.word(*GATES)),
-                shares=fields.take("shares", _read_shares),
+                shares=fields.take("shares", json_codec.list_of(number)),
                 vectors=fields.take("vectors", VectorSource.from_dict),
                 radii=fields.take("radii", numbers),
                 target=fields.take("target", number),
@@ -343,20 +275,16 @@ class FriendlyPlan(Printed, ValueEquality, Saved):
         return None
 
     @property
-    def function(self) -> str:
-        """The name of the function whose results are averaged; empty for a mean of rows."""
-        return self.vectors.function
-
-    @property
     def what(self) -> str:
-        """What the core is made of."""
-        return "blocks" if self.function else self.vectors.unit
+        """What is averaged, in words."""
+        return "blocks" if self.vectors.function else self.vectors.unit
 
     def describe(self) -> str:
-        """What is released: a mean of columns, or the result of a function on blocks."""
-        rows = self.vectors.describe()
-        if self.function:
-            return f"result of {shown(self.function)} ({many(self.d, 'value')}; {self.n:,} blocks of {rows})"
+        """What is released, in words."""
+        used, total, unit = self.vectors.used, self.vectors.total, self.vectors.unit
+        rows = f"{total:,} {unit}" if used == total else f"a random subset of {used:,} of {total:,} {unit}"
+        if self.vectors.function:
+            return f"result of {shown(self.vectors.function)} ({many(self.d, 'value')}; {self.n:,} blocks of {rows})"
         return f"FriendlyCore mean of {many(self.d, 'column')} ({rows})"
 
     def document(self, most: int | None = None) -> Document:
@@ -371,13 +299,6 @@ class FriendlyPlan(Printed, ValueEquality, Saved):
             ("Noise", noise),
         ]
         return Document(f"Plan for a differentially private {self.describe()}; no data read", [], facts)
-
-
-def _read_shares(saved: object) -> tuple[float, float, float]:
-    shares = json_codec.list_of(json_codec.number)(saved)
-    if len(shares) != 3:
-        raise json_codec.Wrong
-    return shares[0], shares[1], shares[2]
 
 
 def friendly_plan(
@@ -397,26 +318,31 @@ def friendly_plan(
     radius is a number, or the candidates of a private search, smallest first.
     noise: "gaussian"; "knorm", pure except for the failure probability of the test; "auto", the one with less noise.
     """
-    gate = _USUAL_GATE if gate is None else gate
+    gate = FriendlyGate() if gate is None else gate
     if not isinstance(gate, FriendlyGate):
         raise UsageError(f"gate must be a FriendlyGate, got {type(gate).__name__}.")
     whole("n", n, FEWEST_ROWS, f"A FriendlyCore mean needs at least {FEWEST_ROWS} rows.")
-    fields = {
-        "n": n,
-        "d": columns_of("d", d),
-        "radius": checked_radius(radius) if not isinstance(radius, tuple) else None,
-        "radii": tuple(map(checked_radius, radius)) if isinstance(radius, tuple) else (),
-        "target": gate.target,
-        "floor": gate.floor,
-        "vectors": VectorSource(n, n) if vectors is None else vectors,
-        "columns": columns,
-        "stated": dict(budget.stated),
-        "people": people,
-    }
+    radii = radius if isinstance(radius, tuple) else ()
     plans, refused = [], []
-    for plan_steps in _ways_to_plan(choice("noise", noise, NOISE), gate, budget):
+    for divide in _ways_to_divide(choice("noise", noise, NOISE), gate, budget):
         try:
-            plans.append(plan_steps(fields, budget, gate))
+            privacy, law, shares = divide(n, columns_of("d", d), bool(radii), budget, gate)
+            plan = FriendlyPlan(
+                n=n,
+                d=d,
+                radius=None if isinstance(radius, tuple) else radius,
+                privacy=replace(privacy, unit=unit_of(people)),
+                gate=law,
+                shares=shares,
+                vectors=VectorSource(n, n) if vectors is None else vectors,
+                radii=radii,
+                target=gate.target,
+                floor=gate.floor,
+                columns=columns,
+                stated=dict(budget.stated),
+                people=people,
+            )
+            plans.append(plan)
         except UsageError as error:
             refused.append(error)
     if not plans:
@@ -424,11 +350,14 @@ def friendly_plan(
     return min(plans, key=FriendlyPlan.forecast)
 
 
-PlanSteps = Callable[[dict[str, Any], Budget, FriendlyGate], FriendlyPlan]
+Divided = tuple[Privacy, str, tuple[float, ...]]
+"""The guarantee, the distribution of the test's noise, and the shares of the test, the mean and the search."""
 
 
-def _ways_to_plan(noise: str, gate: FriendlyGate, budget: Budget) -> list[PlanSteps]:
-    """The ways to plan that may be chosen from, the Gaussian one first."""
+def _ways_to_divide(
+    noise: str, gate: FriendlyGate, budget: Budget
+) -> list[Callable[[int, int, bool, Budget, FriendlyGate], Divided]]:
+    """The ways to divide the budget that may be chosen from, the Gaussian one first."""
     if noise == "knorm" and gate.law == "gaussian":
         raise UsageError("noise='knorm' needs a Laplace test. Leave the gate's law out, or use noise='gaussian'.")
     if noise == "knorm" and budget.pair is None:
@@ -436,66 +365,43 @@ def _ways_to_plan(noise: str, gate: FriendlyGate, budget: Budget) -> list[PlanSt
     if budget.pair is not None and not budget.pair[1]:
         raise UsageError("delta must be above 0: the stability test may fail with a small probability.")
     if noise == "gaussian" or gate.law == "gaussian" or budget.pair is None:
-        return [_plan_gaussian]
-    return [_plan_pure] if noise == "knorm" else [_plan_gaussian, _plan_pure]
+        return [_divide_mu]
+    return [_divide_epsilon] if noise == "knorm" else [_divide_mu, _divide_epsilon]
 
 
-def _plan_gaussian(fields: dict[str, Any], budget: Budget, gate: FriendlyGate) -> FriendlyPlan:
+def _divide_mu(n: int, d: int, has_search: bool, budget: Budget, gate: FriendlyGate) -> Divided:
     """Gaussian steps, each with a share of mu^2; the test may have Laplace noise."""
-    law = gate.law or "gaussian"
-    mu, slack = _mu_and_slack(budget, gate.slack)
-    search, rest = 0.0, mu
-    if fields["radii"]:
-        search, rest = (part.mu for part in Budget(mu=mu).split(gate.search_share, 1 - gate.search_share))
-    share = _gate_share(Steps(law, fields["n"], slack, gate.floor, rest), gate)
-    first, mean = (part.mu for part in Budget(mu=rest).split(share, 1 - share))
-    privacy = Privacy(mu, slack, "replace", unit_of(fields["people"]))
-    return FriendlyPlan(**fields, privacy=privacy, gate=law, shares=(first, mean, search))
+    law, slack, rest = gate.law or "gaussian", gate.slack, budget
+    if budget.pair is not None:
+        slack = round_down(Fraction(_SLACK_SHARE) * Fraction(budget.pair[1])) if slack is None else slack
+        rest = budget.after_slack(slack)
+    if slack is None:
+        raise UsageError("The stability test may fail. Pass its probability: gate=FriendlyGate(slack=...).")
+    guarantee, search = Privacy(rest.mu, slack), 0.0
+    if has_search:
+        first, rest = rest.split(gate.search_share, 1 - gate.search_share)
+        search = first.mu
+    share = Steps(law, n, slack, gate.floor, rest.mu).choose_share(gate.share)
+    test, mean = rest.split(share, 1 - share)
+    return guarantee, law, (test.mu, mean.mu, search)
 
 
-def _plan_pure(fields: dict[str, Any], budget: Budget, gate: FriendlyGate) -> FriendlyPlan:
+def _divide_epsilon(n: int, d: int, has_search: bool, budget: Budget, gate: FriendlyGate) -> Divided:
     """[F12] Pure steps, each with a part of epsilon; by default the test may fail with probability delta."""
     assert budget.pair is not None
     epsilon, delta = budget.pair
     slack = delta if gate.slack is None else gate.slack
     if slack > delta:
         raise UsageError(f"slack must be at most delta = {delta:g}, got {slack:g}. Pass a smaller one.")
-    search = round_down(Fraction(gate.search_share) * Fraction(epsilon)) if fields["radii"] else 0.0
+    search = round_down(Fraction(gate.search_share) * Fraction(epsilon)) if has_search else 0.0
     rest = Fraction(epsilon) - Fraction(search)
-    share = _gate_share(Steps("laplace", fields["n"], slack, gate.floor, float(rest), fields["d"]), gate)
-    first = round_down(Fraction(share) * rest)
-    privacy = Privacy(0.0, slack, "replace", unit_of(fields["people"]), (epsilon,))
-    shares = first, round_down(rest - Fraction(first)), search
-    return FriendlyPlan(**fields, privacy=privacy, gate="laplace", shares=shares)
-
-
-def _gate_share(steps: Steps, gate: FriendlyGate) -> float:
-    """The test's share, as requested or the best one, if there are enough rows for it."""
-    share = steps.best_share() if gate.share is None else gate.share
-    steps.require_rows(share)
-    return share
-
-
-def checked_radius(radius: object) -> float:
-    """A radius whose grid doubles can hold."""
-    number = positive("radius", radius, "Pass the largest distance of two typical rows.")
-    if not _SMALLEST_RADIUS <= number <= _LARGEST_RADIUS:
-        raise UsageError(f"radius must be between 1e-270 and 1e270, got {number}. Rescale the columns.")
-    return number
-
-
-def _mu_and_slack(budget: Budget, slack: float | None) -> tuple[float, float]:
-    if budget.pair is not None:
-        slack = round_down(Fraction(_SLACK_SHARE) * Fraction(budget.pair[1])) if slack is None else slack
-        return budget.after_slack(slack).mu, slack
-    if slack is None:
-        raise UsageError("The stability test may fail. Pass its probability: gate=FriendlyGate(slack=...).")
-    return budget.mu, slack
+    share = Steps("laplace", n, slack, gate.floor, float(rest), d).choose_share(gate.share)
+    test = round_down(Fraction(share) * rest)
+    return Privacy(0.0, slack, pure=(epsilon,)), "laplace", (test, round_down(rest - Fraction(test)), search)
 
 
 def require_replace(neighbors: str) -> None:
-    choice("neighbors", neighbors, ("replace", "add_remove"))
-    if neighbors != "replace":
+    if choice("neighbors", neighbors, NEIGHBORS) != "replace":
         raise UsageError(
             "FriendlyCore means support only neighbors='replace', since every weight depends on n. "
             "For a private n use es.mean with neighbors='add_remove'."

@@ -1,12 +1,13 @@
 """FriendlyCore means: the mean of the rows that lie close to most other rows, for data with no known center.
 
-Each row is weighted by the number of rows within `radius` of it. A stability test on the noisy sum of the weights
+A row's weight grows with the number of rows within `radius` of it. A stability test on the noisy sum of the weights
 decides whether there is a mean, and how little noise it needs. Proofs: docs/proofs/friendly.md, [F1] to [F8], [F12].
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -34,8 +35,8 @@ from ..util.atomic_files import Kept, Saved
 from ..util.structural_equality import ValueEquality
 from ..version import VERSION
 from .core import RADIUS_BITS, find_core
-from .plan import FINE_BITS, FriendlyGate, FriendlyPlan, friendly_plan
-from .radius import Radius, candidate_radii
+from .forecast import FriendlyGate, Radius, candidate_radii
+from .plan import FINE_BITS, FriendlyPlan, friendly_plan
 
 NO_CENTER_FORMAT = "ellipsum.no_center/2"
 _WEIGHTED = (
@@ -83,7 +84,7 @@ class FriendlyRelease(Release):
         return {**super().own_fields(fields, plan), **own}
 
     def check(self) -> None:
-        """An error where the noise is not that of the test's bound on the weights."""
+        """Raise an error if the noise does not follow from the test's bound on the weights."""
         plan = self.plan
         within = float(plan.least_weight) <= self.weight_lower <= plan.n
         if plan.radius is None or not within or self.noisy.shape != (plan.d,):
@@ -92,15 +93,11 @@ class FriendlyRelease(Release):
     def document(self, most: int | None = None) -> Document:
         base = super().document(most)
         title = f"Differentially private {self.plan.describe()}"
-        return Document(title, base.tables, [*base.facts, *_core_facts(self)], base.warnings)
+        return replace(base, title=title, facts=[*base.facts, *_core_facts(self)])
 
     def background(self) -> Background:
-        return _background(
-            self,
-            intervals=self.coverage,
-            post_processing=f"values were denoised by {self.denoised}" if self.denoised else "",
-            sheet=self.sheet(),
-        )
+        cleaned = f"values were denoised by {self.denoised}" if self.denoised else ""
+        return replace(_background(self), intervals=self.coverage, post_processing=cleaned, sheet=self.sheet())
 
     @staticmethod
     def from_json(text: str) -> FriendlyRelease:
@@ -143,7 +140,7 @@ class NoCenter(ValueEquality, Kept, Saved, Shown):
 
     @property
     def privacy(self) -> Privacy:
-        """What was spent: as much as for a release."""
+        """The spent guarantee, the same as for a release."""
         return self.plan.privacy
 
     @property
@@ -192,8 +189,7 @@ def _core_facts(result: FriendlyRelease | NoCenter) -> Facts:
     return [("Core fraction", noisy), ("Radius", f"{result.plan.radius:.6g}")]
 
 
-def _background(result: FriendlyRelease | NoCenter, **own: Any) -> Background:
-    """The background of a report."""
+def _background(result: FriendlyRelease | NoCenter) -> Background:
     plan = result.plan
     origin = f"The caller chose it. {BEFOREHAND}"
     if plan.radii:
@@ -207,18 +203,17 @@ def _background(result: FriendlyRelease | NoCenter, **own: Any) -> Background:
         mechanism=[_WEIGHTED, f"The mechanism is {MECHANISMS[plan.mechanism]}."],
         recipe=_recipe(plan),
         side_releases=[_TEST],
-        **own,
     )
 
 
 def _recipe(plan: FriendlyPlan) -> Recipe:
-    """How to make a friendly mean again, or a function that was evaluated on blocks of rows."""
+    """The call that makes a friendly mean again, or evaluates a function on blocks again."""
     radius = repr((plan.radii[0], plan.radii[-1]) if plan.radii else plan.radius)
     noise = "gaussian" if plan.mechanism == "gaussian" else "knorm"
     gate = ["gate=es.FriendlyGate(law='laplace')"] if (plan.gate, noise) == ("laplace", "gaussian") else []
     stated = {name: repr(value) for name, value in plan.stated.items()} | {"noise": repr(noise)}
     stated |= {argument.name: argument.code for argument in people_arguments(plan.people)}
-    if plan.function:
+    if plan.vectors.function:
         own = {"blocks": repr(plan.n), "radius": radius}
         code = call("subsample_and_aggregate", ["function", "data", *gate], own | stated)
     else:
@@ -285,17 +280,14 @@ def _add_noise(weight: int, scale: float, law: str, stream: Stream) -> tuple[Fra
 
 
 def _search(plan: FriendlyPlan, rows: Floats, stream: Stream, threads: int | None) -> float:
-    """The smallest radius whose noisy sum of weights reaches the target, by binary search [F8]."""
-    low, high = 0, len(plan.radii) - 1
-    while low < high:
-        middle = (low + high) // 2
-        core = find_core(rows, plan.radii[middle], threads)
+    """Binary search for the smallest radius whose noisy sum of weights reaches the target [F8]."""
+
+    def reaches_target(index: int) -> bool:
+        core = find_core(rows, plan.radii[index], threads)
         value, _ = _add_noise(core.weight, plan.search_units, "laplace" if plan.pure else "gaussian", stream)
-        if value >= Fraction(plan.target) * plan.n * (plan.n - 1):
-            high = middle
-        else:
-            low = middle + 1
-    return plan.radii[low]
+        return value >= Fraction(plan.target) * plan.n * (plan.n - 1)
+
+    return plan.radii[bisect_left(range(len(plan.radii) - 1), True, key=reaches_target)]
 
 
 def friendly_center(
@@ -305,12 +297,11 @@ def friendly_center(
     mu: float,
     slack: float,
     stream: Stream,
-    threads: int | None = None,
 ) -> FriendlyRelease | NoCenter:
-    """A coarse center of rows in memory, as one step of a longer schedule that pays (mu, slack) for it.
+    """A coarse center of rows in memory, as one step of a longer schedule that is charged (mu, slack).
 
     Guarantee: Privacy(mu, slack, "replace") [F5]; noise is taken from the next positions of the stream.
     """
     radii = candidate_radii(radius, rows.shape[1])
     plan = friendly_plan(len(rows), rows.shape[1], radii, Budget(mu=mu), FriendlyGate(slack=slack))
-    return run_friendly(plan, rows, stream, threads)
+    return run_friendly(plan, rows, stream)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Floats, UsageError, choice, floats, open_unit, vector, whole
-from ..friendly.mean import some_rows
+from ..friendly.calls import some_rows
 from ..friendly.plan import require_replace
 from ..friendly.release import FriendlyRelease, friendly_center
 from ..noise import public_normals

@@ -1,9 +1,9 @@
 """Budget ledgers: charged before data is read, protected by a chain of hashes, in SQLite or PostgreSQL.
 
-In the order to read: `ledger` has the public class, and `dataset_account` charges a release to an account. `charging`
-says how a guarantee is charged, `account_state` what is spent and left, and `refusal` words refusals. `entries` are
-what is stored, each with the digest of the one before, in one of the two `stores`; `verification` checks all of them,
-and `export` writes them for other tools.
+In the order to read: `ledger` has the public class, and `dataset_account` charges a release to an account, or refuses
+it. `charging` decides how a guarantee is charged, and `account_state` has what is spent and left. `sqlite_store` or
+`postgresql_store` stores `entries`, each with the digest of the one before. `verification` checks all of them, and
+`export` writes them for other tools.
 """
 
 from .account_state import AccountState

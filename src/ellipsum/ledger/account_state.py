@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
 from ..errors import UsageError, named
 from ..privacy.composition import Filter
-from .amounts import exact_text, read_amount, short_text
 from .charging import (
     Amounts,
     PrivacyUnit,
@@ -19,6 +18,9 @@ from .charging import (
     caps_within,
     describe_remaining,
     describe_spent,
+    exact_text,
+    read_amount,
+    short_text,
     spent_to_dict,
     with_spent,
 )
@@ -32,13 +34,13 @@ _ORDER = ("epsilon", "delta", "mu")
 
 @dataclass(frozen=True)
 class AccountState:
-    """The budget of one data set: what was allowed, what is spent and what is left."""
+    """The budget of one data set, its limits, and the spent amounts."""
 
     dataset: str
     budget: Mapping[str, Fraction]
     privacy_unit: PrivacyUnit
     caps: Filter | None
-    """The caps and what is spent of each; None until the first release sets them."""
+    """The caps with their spent amounts; None until the first release sets them."""
     limits: Mapping[str, Fraction] = field(default_factory=dict)
     """The limit of each analyst."""
     every: str | None = None
@@ -55,7 +57,7 @@ class AccountState:
     """Amounts that analysts with limits have spent."""
 
     def holder(self, analyst: str | None) -> str | None:
-        """The limit that an analyst spends from: their own, or the common limit of all others."""
+        """The name of the limit that an analyst spends from: their own, or the common one of all others."""
         if not self.limits or analyst in self.limits:
             return analyst
         if EVERYBODY in self.limits:
@@ -71,14 +73,14 @@ class AccountState:
         return max(period, self.period or period)  # The order of these texts is the order of time.
 
     def period_caps(self, now: str, caps: Filter) -> Filter | None:
-        """What is left of the period, which never adds to the whole."""
+        """The caps of the present period with what is spent of them. A period never adds to the whole budget."""
         if self.period_limit is None:
             return None
         fresh = caps_within(caps, self.budget, self.period_limit)
         return with_spent(fresh, self.period_spent if self.period_at(now) == self.period else None)
 
     def to_dict(self) -> dict[str, Any]:
-        """For people and programs; amounts are exact decimals."""
+        """The account as JSON; amounts are exact decimals."""
         return {
             "dataset": self.dataset,
             "budget": {name: exact_text(value) for name, value in self.budget.items()},
@@ -112,7 +114,7 @@ class AccountState:
         return "\n".join([f"{named(self.dataset)}: {budget}{' (closed)' if self.closed else ''}", *lines])
 
     def _describe_part(self, limit: Fraction, spent: Amounts | None) -> str:
-        """What is spent of an analyst's or a period's limit."""
+        """The spent part of an analyst's or a period's limit."""
         if self.caps is None:
             return f"at most {short_text(limit)}"
         return describe_spent(with_spent(caps_within(self.caps, self.budget, limit), spent))
@@ -125,7 +127,7 @@ class AccountState:
 
 
 def read_account(transaction: Transaction, dataset: str, counted: bool = False) -> AccountState:
-    """The account of a data set; counted: with the number of releases and what analysts have spent."""
+    """The account of a data set; counted: also the number of releases, and the amounts that analysts have spent."""
     rows = transaction.run(
         "select what, number, body, digest from ellipsum_entries where dataset = ? "
         "and what in ('created', 'accounting set', 'closed') order by number",
@@ -134,15 +136,16 @@ def read_account(transaction: Transaction, dataset: str, counted: bool = False) 
     with reading_entries():
         entries = {what: read_fields(*entry) for what, *entry in rows}
         if "created" not in entries:
-            raise UsageError(_describe_missing(transaction, dataset))
+            names = ", ".join(map(named, dataset_names(transaction)[:_SHOWN]))
+            raise UsageError(
+                f"The ledger has no data set {named(dataset)}. It has {names or 'none'}. Create its budget with: "
+                "ellipsum ledger init."
+            )
         created, last = entries["created"], last_charge(transaction, dataset) or {}
         accounting = entries.get("accounting set", created)
         caps = None if accounting["caps"] is None else caps_from_dict(accounting["caps"])
         every, limit = next(iter(created["period"].items()), (None, None))
-        counts = {}
-        if counted:
-            counts = _count(transaction, dataset) | {"limits_spent": _limits_spent(transaction, created)}
-        return AccountState(
+        account = AccountState(
             created["dataset"],
             {name: read_amount(created["budget"][name]) for name in _ORDER if name in created["budget"]},
             PrivacyUnit(**accounting["privacy_unit"]),
@@ -153,7 +156,17 @@ def read_account(transaction: Transaction, dataset: str, counted: bool = False) 
             last.get("period"),
             last.get("period_spent"),
             "closed" in entries,
-            **counts,
+        )
+        if not counted:
+            return account
+        spent = {name: last_charge(transaction, dataset, name) for name in account.limits}
+        reserved, released, waiting = _count(transaction, dataset)
+        return replace(
+            account,
+            reserved=reserved,
+            released=released,
+            waiting=waiting,
+            limits_spent={name: entry["analyst_spent"] for name, entry in spent.items() if entry is not None},
         )
 
 
@@ -163,7 +176,7 @@ def dataset_names(transaction: Transaction) -> list[str]:
 
 
 def last_charge(transaction: Transaction, dataset: str, analyst: str | None = None) -> Entry | None:
-    """The fields of the last charge, of one analyst where one is named."""
+    """The fields of the last charge, or of the last charge of one analyst."""
     condition, values = ("", [dataset]) if analyst is None else (" and analyst = ?", [dataset, analyst])
     rows = transaction.run(
         f"select number, body, digest from ellipsum_entries where dataset = ?{condition} and what = 'reserved' "
@@ -173,30 +186,20 @@ def last_charge(transaction: Transaction, dataset: str, analyst: str | None = No
     return read_fields(*rows[0]) if rows else None
 
 
-def _describe_missing(transaction: Transaction, dataset: str) -> str:
-    names = dataset_names(transaction)[:_SHOWN]
-    known = f"It has {', '.join(map(named, names))}." if names else "It has none."
-    return f"The ledger has no data set {named(dataset)}. {known} Create its budget with: ellipsum ledger init."
-
-
-def _limits_spent(transaction: Transaction, created: Entry) -> dict[str, Amounts]:
-    last = {name: last_charge(transaction, created["dataset"], name) for name in created["analysts"]}
-    return {name: entry["analyst_spent"] for name, entry in last.items() if entry is not None}
-
-
-def _count(transaction: Transaction, dataset: str) -> dict[str, Any]:
-    """How many releases were charged and completed, and the first that were not completed."""
+def _count(transaction: Transaction, dataset: str) -> tuple[int, int, tuple[int, ...]]:
+    """The numbers of releases that were charged and completed, and the first that were not completed."""
     rows = transaction.run(
         "select what, count(*) from ellipsum_entries where dataset = ? and what in ('reserved', 'released') "
         "group by what",
         [dataset],
     )
-    counts = {"reserved": 0, "released": 0} | {what: int(count) for what, count in rows}
-    if counts["reserved"] == counts["released"]:
-        return counts
+    counts = {what: int(count) for what, count in rows}
+    reserved, released = counts.get("reserved", 0), counts.get("released", 0)
+    if reserved == released:
+        return reserved, released, ()
     waiting = transaction.run(
         "select number from ellipsum_entries r where dataset = ? and what = 'reserved' and not exists "
         f"(select 1 from ellipsum_entries s where s.of = r.number) order by number limit {_SHOWN}",
         [dataset],
     )
-    return {**counts, "waiting": tuple(int(number) for (number,) in waiting)}
+    return reserved, released, tuple(int(number) for (number,) in waiting)

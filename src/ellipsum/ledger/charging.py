@@ -1,20 +1,30 @@
-"""What a data set may spend and has spent, and how a privacy guarantee is charged to it [Q1]."""
+"""Amounts of a budget, the caps of a data set, and the ways to charge a privacy guarantee to them [Q1].
+
+Amounts are read as exact decimals, added exactly, and written exactly or in short.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal, Inexact
 from fractions import Fraction
 from typing import Any, NamedTuple, TypedDict
 
-from ..errors import BudgetRefused, UsageError, named
+from ..errors import BudgetRefused, UsageError, named, non_negative
 from ..numerics.rounding import round_down, round_up, sqrt_down, sqrt_up, typed, within_typed
 from ..privacy.budget import mu_for
 from ..privacy.composition import Filter
 from ..privacy.gaussian_curve import gaussian_delta_upper
 from ..privacy.guarantee import Privacy, PrivacyGuarantee
-from .amounts import exact_text, parse_amount, read_amount, short_text
 
+Amount = float | str | Decimal | Fraction
+"""What a caller may pass as an amount."""
+_LARGEST = Fraction(10) ** 300
+_DECIMAL = re.compile(r"[-+.0-9eE]+", re.ASCII)
+_EXACT = Context(prec=20_000, traps=[Inexact])
+_SHORT = 12
 PROJECTION = "a projection"
 """The note of a projection's charge: its options differ from those of other releases."""
 ZERO = Fraction(0)
@@ -22,9 +32,44 @@ NOTHING_CHARGED = "No data was read and nothing was charged."
 _NEAR = 1 + Fraction(1, 10**6)
 
 
+def parse_amount(name: str, value: object) -> Fraction:
+    """The exact amount of a text, a Decimal or a number; a double is read as the shortest decimal that it prints."""
+    if not isinstance(value, (str, Decimal, Fraction)):
+        return typed(non_negative(name, value))
+    try:
+        number = value if isinstance(value, Fraction) else read_amount(str(value).strip(), 400, 300)
+        exact_text(number)
+    except (ValueError, ArithmeticError):
+        number = Fraction(-1)
+    if not 0 <= number <= _LARGEST:
+        raise UsageError(f"{name} must be a decimal number, 0 or larger. Write it as in 0.25 or 1e-6.")
+    return number
+
+
+def read_amount(text: str, most_digits: int = 4_000, most_places: int = 3_000) -> Fraction:
+    """The amount that `exact_text` wrote. With the limits, a forged entry cannot ask for millions of digits."""
+    number = Decimal(text) if len(text) <= most_digits and _DECIMAL.fullmatch(text) else Decimal(-1)
+    if number < 0 or abs(number.adjusted()) > most_places:
+        raise ValueError("not an amount")
+    return Fraction(number)
+
+
+def exact_text(value: Fraction) -> str:
+    """The exact decimal, which every amount has as a sum of decimals and doubles."""
+    return str(_EXACT.divide(Decimal(value.numerator), Decimal(value.denominator)))
+
+
+def short_text(value: Fraction, up: bool = False) -> str:
+    """The amount as people read it: exact if it is short, otherwise five digits, rounded down or up."""
+    text = exact_text(value)
+    if len(text) > _SHORT:
+        text = str(Context(prec=5, rounding=ROUND_UP if up else ROUND_DOWN).create_decimal(text))
+    return f"{float(text):.{_SHORT}g}"
+
+
 @dataclass(frozen=True)
 class ChargeRequest:
-    """A release to be charged: what it is, its guarantee, the requested budget, and its plan in JSON.
+    """A release to be charged: its kind, guarantee, requested budget, and plan in JSON.
 
     columns: the columns that the caller chose, by name or position; None where the caller chose none.
     """
@@ -83,7 +128,7 @@ class PrivacyUnit:
 
 @dataclass(frozen=True)
 class ChargeStep:
-    """What is charged for a release: to mu, to epsilon, to delta."""
+    """The amounts that a release is charged in mu, epsilon and delta."""
 
     mu: Fraction
     pure: tuple[Fraction, ...]
@@ -91,9 +136,8 @@ class ChargeStep:
 
     def charged_to(self, caps: Filter) -> Filter:
         """The caps after this charge, or `BudgetRefused`."""
-        first, rest = self.pure[:1] or (ZERO,), self.pure[1:]
-        charged = caps.charge(mu=self.mu, epsilon=first[0], slack=self.slack)
-        for epsilon in rest:
+        charged = caps.charge(mu=self.mu, slack=self.slack)
+        for epsilon in self.pure:
             charged = charged.charge(epsilon=epsilon)
         return charged
 
@@ -121,7 +165,7 @@ def _charge_by_kind(request: ChargeRequest) -> ChargeStep:
 
 
 def _requested_or_spent(spent: float, requested: float | None) -> Fraction:
-    """The decimal that was requested where hardly less is spent, so that five times 0.2 is 1; else what is spent."""
+    """The requested decimal, if hardly less is spent: then five times 0.2 is 1. Otherwise the spent amount."""
     if requested is not None and Fraction(spent) <= typed(requested) <= Fraction(spent) * _NEAR:
         return typed(requested)
     return Fraction(spent)
@@ -167,7 +211,7 @@ def largest_mu(epsilon: Fraction, delta: Fraction, slack: Fraction) -> float:
     return proved
 
 
-def check_caps(budget: Mapping[str, Fraction], stated: Mapping[str, Any]) -> Filter | None:
+def check_caps(budget: Mapping[str, Fraction], stated: Mapping[str, object]) -> Filter | None:
     """The caps that the caller passed, proved to lie within the budget [P8]."""
     if not stated and "mu" in budget:
         return Filter(budget["mu"])
@@ -208,11 +252,11 @@ def caps_within(caps: Filter, budget: Mapping[str, Fraction], limit: Fraction) -
     return Filter(largest_mu(limit, budget["delta"], Fraction(caps.slack)), (), caps.slack)
 
 
-# What is spent, in JSON and in words --------------------------------------------------------------------
+# Spent amounts, in JSON and in words --------------------------------------------------------------------
 
 
 class Amounts(TypedDict):
-    """Exact decimals of what is spent: the sum of squares of mu, each pure epsilon, delta."""
+    """Spent amounts as exact decimals: the sum of squares of mu, each pure epsilon, delta."""
 
     squares: str
     epsilon: list[str]
@@ -242,19 +286,18 @@ def with_spent(caps: Filter, saved: Amounts | None) -> Filter:
 
 
 def describe_spent(caps: Filter) -> str:
-    """What is spent of each cap."""
-    return ", ".join(
-        f"{part.name} = {short_text(part.spent, up=True)} of {short_text(part.cap)}" for part in budget_parts(caps)
-    )
+    """The spent part of each cap, in words."""
+    spent = [(part, short_text(part.spent, up=True)) for part in budget_parts(caps)]
+    return ", ".join(f"{part.name} = {text} of {short_text(part.cap)}" for part, text in spent)
 
 
 def describe_remaining(caps: Filter) -> str:
-    """What is left of each cap."""
+    """The rest of each cap, in words."""
     return ", ".join(f"{part.name} = {short_text(part.left)}" for part in budget_parts(caps))
 
 
 class BudgetPart(NamedTuple):
-    """One cap, what is spent of it (rounded up) and what is left (rounded down)."""
+    """One cap, its spent part (rounded up) and the rest (rounded down)."""
 
     name: str
     cap: Fraction
@@ -269,9 +312,8 @@ def budget_parts(caps: Filter) -> list[BudgetPart]:
         BudgetPart("epsilon", Fraction(cap), spent, Fraction(cap) - spent)
         for cap, spent in zip(caps.pure, caps.pure_spent, strict=True)
     ]
-    if mu and squares:
-        parts.append(BudgetPart("mu", mu, Fraction(sqrt_up(squares)), Fraction(sqrt_down(mu**2 - squares))))
-    elif mu:
-        parts.append(BudgetPart("mu", mu, ZERO, mu))
+    if mu:
+        spent, left = (Fraction(sqrt_up(squares)), Fraction(sqrt_down(mu**2 - squares))) if squares else (ZERO, mu)
+        parts.append(BudgetPart("mu", mu, spent, left))
     slack = Fraction(caps.slack)
     return parts + ([BudgetPart("delta", slack, caps.slack_spent, slack - caps.slack_spent)] if slack else [])

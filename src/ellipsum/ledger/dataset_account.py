@@ -1,17 +1,27 @@
-"""The account that a call is charged to: a data set of a ledger, and the analyst who asks [Q1]."""
+"""The account that a call is charged to: a data set, and the analyst who asks [Q1].
+
+A refusal names the part of the budget that ran out, what is left, and the largest request that fits.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from fractions import Fraction
 
 from ..errors import BudgetRefused, DataError, EllipsumError, UsageError, named
+from ..numerics.rounding import sqrt_down, typed, within_typed
+from ..privacy.budget import Budget, mu_for
 from ..privacy.composition import Filter
+from ..privacy.guarantee import Privacy
 from .account_state import EVERYBODY, AccountState, last_charge, read_account
 from .charging import (
     NOTHING_CHARGED,
+    PROJECTION,
+    ZERO,
     Amounts,
     ChargeRequest,
     ChargeStep,
@@ -19,12 +29,13 @@ from .charging import (
     caps_for,
     caps_to_dict,
     caps_within,
+    short_text,
     spent_to_dict,
     ways_to_charge,
     with_spent,
 )
 from .entries import (
-    Entry,
+    Store,
     Transaction,
     append_entry,
     bad_entry,
@@ -34,10 +45,12 @@ from .entries import (
     read_fields,
     reading_entries,
 )
-from .refusal import DoesNotFit, explain
-from .stores import Store
 
 _LONGEST = 200
+_DIGITS = 4
+_NONE_FITS = "No request of this kind fits."
+Limits = list[tuple[str, Filter]]
+"""The owner of each limit (data set, analyst or period), and the caps with their spent amounts."""
 _NOT_RECORDED = (
     "The release was charged, but the ledger could not record that it completed. The ledger will list it as "
     "incomplete, and its request_id, if any, does not return it. Save this release. Reason: "
@@ -133,15 +146,8 @@ class DatasetAccount:
         return replace(self, request_id=request_id)
 
     def reserve(self, request: ChargeRequest) -> LedgerCharge:
-        """Charge a release, or refuse it; the charge is on disk when this returns."""
+        """Charge a release, or refuse it [Q1]; the charge is on disk when this returns."""
         ways = ways_to_charge(request)  # Computed before other processes have to wait.
-        try:
-            return self._reserve(request, ways)
-        except DoesNotFit as error:
-            limits = error.limits
-        raise explain(limits, request)  # Outside the transaction: it takes a while.
-
-    def _reserve(self, request: ChargeRequest, ways: list[ChargeStep]) -> LedgerCharge:
         name, _, version = self.dataset.partition("@")
         request_digest = None if self.request_id is None else _digest_request(request, version)
         with self.store.writing() as transaction:
@@ -152,15 +158,33 @@ class DatasetAccount:
                 return stored
             if account.closed:
                 raise BudgetRefused(f"The budget of {named(name)} is closed. {NOTHING_CHARGED}")
-            holder = account.holder(self.analyst)
-            fields, accounting = _charge(transaction, account, request, ways, holder)
-            if accounting is not None:
-                append_entry(transaction, "accounting set", name, accounting)
-            fields |= {"version": version} if version else {}
-            fields |= {"request": request_digest} if request_digest is not None else {}
-            fields |= {"by": self.analyst} if self.analyst not in (None, holder) else {}
-            entry = append_entry(transaction, "reserved", name, fields, analyst=holder, key=self.request_id)
-            return LedgerCharge(*entry)
+            holder, now = account.holder(self.analyst), read_clock()
+            unit = account.privacy_unit.fill_in(request.privacy_unit, name)
+            caps = account.caps or caps_for(account.budget, request)
+            with reading_entries():
+                limits = _limits(transaction, account, caps, holder, now)
+            step = next((way for way in ways if all(way.fits(limit) for _, limit in limits.values())), None)
+            if step is not None:
+                if account.caps is None or unit != account.privacy_unit:
+                    accounting = {"caps": caps_to_dict(caps), "privacy_unit": vars(unit)}
+                    append_entry(transaction, "accounting set", name, accounting)
+                spent = {part: step.charged_to(limit) for part, (_, limit) in limits.items()}
+                fields = {
+                    "note": request.note,
+                    "guarantee": request.guarantee.to_dict(),
+                    "stated": dict(request.stated),
+                    "plan": _store_plan(transaction, request.plan),
+                    "charged": _difference(caps, spent["spent"]),
+                    "period": account.period_at(now),
+                    "version": version or None,
+                    "request": request_digest,
+                    "by": None if self.analyst == holder else self.analyst,
+                    **{part: spent_to_dict(after) for part, after in spent.items()},
+                }
+                fields = {field: value for field, value in fields.items() if value is not None}
+                entry = append_entry(transaction, "reserved", name, fields, analyst=holder, key=self.request_id)
+                return LedgerCharge(*entry)
+        raise _explain(list(limits.values()), request)  # Outside the transaction: it takes a while.
 
     def enter(self, charge: LedgerCharge, text: str) -> None:
         """Record that the release completed: the digest of its JSON, and with a request ID the JSON itself."""
@@ -173,7 +197,7 @@ class DatasetAccount:
                 transaction.run("insert into ellipsum_results (number, body) values (?, ?)", [number, text])
 
     def settle(self, charge: LedgerCharge, text: str) -> None:
-        """`enter` the release; where that fails, warn, and return the release all the same: it is charged."""
+        """`enter` the release. If that fails, warn: the release is charged, so the caller still returns it."""
         try:
             self.enter(charge, text)
         except EllipsumError as error:
@@ -225,40 +249,10 @@ def _digest_request(request: ChargeRequest, version: str) -> str:
     return digest(canonical(content))
 
 
-def _charge(
-    transaction: Transaction,
-    account: AccountState,
-    request: ChargeRequest,
-    ways: list[ChargeStep],
-    analyst: str | None,
-) -> tuple[Entry, dict[str, Any] | None]:
-    """The entry of a charge, and what the first release sets; a refusal if the charge exceeds a limit [Q1]."""
-    unit = account.privacy_unit.fill_in(request.privacy_unit, account.dataset)
-    caps = account.caps or caps_for(account.budget, request)
-    now = read_clock()
-    with reading_entries():
-        limits = _limits(transaction, account, caps, analyst, now)
-    step = next((way for way in ways if all(way.fits(limit) for _, limit in limits.values())), None)
-    if step is None:
-        raise DoesNotFit(limits.values())
-    spent = {part: step.charged_to(limit) for part, (_, limit) in limits.items()}
-    fields: Entry = {
-        "note": request.note,
-        "guarantee": request.guarantee.to_dict(),
-        "stated": dict(request.stated),
-        "plan": _store_plan(transaction, request.plan),
-        "charged": _difference(caps, spent["spent"]),
-        **{part: spent_to_dict(after) for part, after in spent.items()},
-        **({} if account.every is None else {"period": account.period_at(now)}),
-    }
-    is_set = account.caps is not None and unit == account.privacy_unit
-    return fields, None if is_set else {"caps": caps_to_dict(caps), "privacy_unit": vars(unit)}
-
-
 def _limits(
     transaction: Transaction, account: AccountState, caps: Filter, analyst: str | None, now: str
 ) -> dict[str, tuple[str, Filter]]:
-    """The caps that a release must fit and whose they are, by the field of an entry that says what is spent."""
+    """The caps that a release must fit, with their owner, by the field of an entry that has the spent amount."""
     limits = {"spent": (named(account.dataset), caps)}
     if analyst is not None and analyst in account.limits:
         last = last_charge(transaction, account.dataset, analyst)
@@ -279,8 +273,121 @@ def _difference(before: Filter, after: Filter) -> Amounts:
 
 
 def _store_plan(transaction: Transaction, plan: str) -> str:
-    """The digest of a plan, which is stored once."""
+    """Store a plan once, and return its digest."""
     own = digest(plan)
     text = "insert into ellipsum_plans (digest, body) values (?, ?) on conflict (digest) do nothing"
     transaction.run(text, [own, plan])
     return own
+
+
+# What a refusal says -----------------------------------------------------------------------------------
+
+
+def _explain(limits: Limits, request: ChargeRequest) -> BudgetRefused:
+    """The refusal of a request, with the largest request of its kind that all limits accept."""
+    ways = ways_to_charge(request)
+    step = next((way for way in ways if limits[0][1].mu or not way.mu), ways[0])
+    owner, caps = next(((owner, caps) for owner, caps in limits if not step.fits(caps)), limits[0])
+    missing = _missing_parts(caps, step)
+    left = [f"{part.name} = {short_text(part.left)} of {short_text(part.cap)}" for part in budget_parts(caps)]
+    left += ["delta = 0"] if "delta" in missing and not caps.slack else []
+    return BudgetRefused(
+        f"Budget of {owner} exceeded: not enough {' and '.join(missing)} left. Requested: {_describe(request)}. "
+        f"Remaining: {', '.join(left)}. {_advise([each for _, each in limits], request)} {NOTHING_CHARGED}"
+    )
+
+
+def _describe(request: ChargeRequest) -> str:
+    stated = ", ".join(f"{name} = {value:g}" for name, value in request.stated.items())
+    return stated or str(request.guarantee)
+
+
+def _missing_parts(caps: Filter, step: ChargeStep) -> list[str]:
+    """The parts of the budget that ran out."""
+    loss = ChargeStep(step.mu, step.pure, ZERO)
+    parts = [] if loss.fits(caps) else ["mu" if caps.mu else "epsilon"]
+    return parts if ChargeStep(ZERO, (), step.slack).fits(caps) else [*parts, "delta"]
+
+
+def _advise(caps: list[Filter], request: ChargeRequest) -> str:
+    """The largest request of the same kind that all caps accept; it is tried before it is stated."""
+    requested = request.stated
+    if "epsilon" not in requested:
+        return _advise_mu(caps, request)
+    delta, slack = requested["delta"], 0.0
+    if isinstance(request.guarantee, Privacy):
+        slack = request.guarantee.slack
+    mu, estimate, options = min(map(_mu_left, caps)), min(map(_epsilon_left, caps)), ""
+    by_curve = bool(caps[0].mu and delta and (request.gaussian or not slack))
+    if by_curve:
+        gaussian = "adversary='adaptive'" if request.note == PROJECTION else "noise='gaussian'"
+        options = "" if request.gaussian else f", {gaussian}"
+        estimate = max(estimate, Privacy(mu, slack).epsilon(delta))
+    else:
+        left = min([typed(delta), *(Fraction(each.slack) - each.slack_spent for each in caps)])
+        delta = float(short_text(left))
+        if not delta and (slack or (request.note == PROJECTION)):
+            return _NONE_FITS
+        if delta and caps[0].mu:
+            options = ", noise='knorm'"
+        if request.gaussian and not delta:
+            options = ", noise='auto'"
+
+    def ways(epsilon: float) -> list[ChargeStep]:
+        pure = ChargeStep(ZERO, (typed(epsilon),), typed(delta))
+        if not by_curve:
+            return [pure]
+        curve = mu_for(within_typed(epsilon), within_typed(delta), slack)
+        return [ChargeStep(Fraction(curve), (), Fraction(slack)), pure]
+
+    largest = _round_to_fit(caps, estimate, ways)
+    if largest is None:
+        return _NONE_FITS
+    return f"Largest request that fits: epsilon = {largest:g}, delta = {delta:.12g}{options}."
+
+
+def _advise_mu(caps: list[Filter], request: ChargeRequest) -> str:
+    name = "rho" if "rho" in request.stated else "mu"
+    if not caps[0].mu:
+        return f"This budget is in epsilon and delta. Pass epsilon= and delta= instead of {name}=."
+    if name not in request.stated:
+        return _NONE_FITS
+
+    def ways(value: float) -> list[ChargeStep]:
+        amount = typed(value) if name == "mu" else ZERO
+        return [ChargeStep(max(amount, Fraction(Budget(**{name: value}).mu)), (), ZERO)]
+
+    mu = min(map(_mu_left, caps))
+    largest = _round_to_fit(caps, mu if name == "mu" else mu**2 / 2, ways)
+    return f"Largest request that fits: {name} = {largest:g}." if largest else _NONE_FITS
+
+
+def _mu_left(caps: Filter) -> float:
+    """The rest of the cap in mu, rounded down."""
+    return sqrt_down(Fraction(caps.mu) ** 2 - caps.squares_spent)
+
+
+def _epsilon_left(caps: Filter) -> float:
+    """About the largest pure epsilon that the caps accept, by itself or by the Gaussian curve that covers it [P6]."""
+    from scipy.special import log_ndtr
+
+    left = [float(Fraction(cap) - spent) for cap, spent in zip(caps.pure, caps.pure_spent, strict=True)]
+    mu = _mu_left(caps)
+    return max([float(log_ndtr(mu / 2) - log_ndtr(-mu / 2)), *left])
+
+
+def _round_to_fit(caps: list[Filter], estimate: float, ways: Callable[[float], list[ChargeStep]]) -> float | None:
+    """The largest amount of four digits near the estimate whose charge all caps accept; None if there is none."""
+
+    def fits(amount: float) -> bool:
+        try:
+            steps = ways(amount)
+        except UsageError:  # The amount is outside the supported range.
+            return False
+        return any(all(step.fits(each) for each in caps) for step in steps)
+
+    if not 0 < estimate < math.inf:
+        return None
+    unit = 10.0 ** (math.floor(math.log10(estimate)) - _DIGITS + 1)
+    candidates = (float(f"{rounded(estimate / unit) * unit:.{_DIGITS}g}") for rounded in (math.ceil, math.floor))
+    return next(filter(fits, candidates), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Protocol
@@ -36,7 +36,7 @@ Entry = dict[str, Any]
 
 
 class Transaction(Protocol):
-    """What may be asked within a transaction. The placeholders are question marks."""
+    """Statements of one transaction. The placeholders of values are question marks."""
 
     def run(self, text: str, values: Sequence[Any] = ()) -> list[Row]: ...
 
@@ -44,8 +44,21 @@ class Transaction(Protocol):
         """The rows one by one, for many rows."""
 
 
+class Store(Protocol):
+    """A database that holds a ledger."""
+
+    def create(self) -> None:
+        """Create the tables where they are missing."""
+
+    def writing(self) -> AbstractContextManager[Transaction]:
+        """A transaction of the only writer: when it ends, all of it is on disk, or none of it."""
+
+    def reading(self) -> AbstractContextManager[Transaction]:
+        """A transaction that sees one state of the ledger."""
+
+
 def canonical(fields: Mapping[str, Any]) -> str:
-    """One text for one content."""
+    """The JSON of some fields; equal fields have equal texts."""
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

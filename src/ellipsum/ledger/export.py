@@ -11,8 +11,7 @@ from typing import Any
 from ..errors import choice
 from ..numerics.rounding import round_down, round_up, sqrt_up
 from .account_state import AccountState, dataset_names, read_account
-from .amounts import exact_text, short_text
-from .charging import describe_spent
+from .charging import describe_spent, exact_text, short_text
 from .entries import Transaction, canonical, read_fields, reading_entries
 
 KINDS = ("jsonl", "dp_accounting", "registry")
@@ -52,7 +51,7 @@ def _events(transaction: Transaction) -> str:
 
 
 def _events_of(fields: Mapping[str, Any]) -> tuple[list[dict[str, Any]], Fraction]:
-    """The events of a release by its noise where it is known, otherwise as charged; numbers are rounded up."""
+    """The events of a release: by its noise if that is known, otherwise by its charge. Numbers are rounded up."""
     guarantee, charged = fields["guarantee"], fields["charged"]
     if "mu" in guarantee:
         mu, pure = guarantee["mu"], guarantee.get("pure", [])

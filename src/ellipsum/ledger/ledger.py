@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from fractions import Fraction
 from pathlib import Path
@@ -15,11 +15,9 @@ from ..privacy.guarantee import NEIGHBORS
 from ..request.documentation import LEDGER
 from ..request.people import People
 from .account_state import PERIODS, AccountState, dataset_names, read_account
-from .amounts import Amount, exact_text, parse_amount
-from .charging import PrivacyUnit, caps_to_dict, caps_within, check_caps
+from .charging import Amount, PrivacyUnit, caps_to_dict, caps_within, check_caps, exact_text, parse_amount
 from .dataset_account import DatasetAccount, check_name
-from .entries import FORMAT, Entry, append_entry, format_anchor, last_entry, read_fields, reading_entries
-from .stores import Store, open_store
+from .entries import FORMAT, Entry, Store, append_entry, format_anchor, last_entry, read_fields, reading_entries
 from .verification import verify
 
 _IN_MEMORY = "this session"
@@ -58,7 +56,7 @@ class Ledger:
     """
 
     def __init__(self, url: str | Path) -> None:
-        self._store: Store = open_store(url)
+        self._store = _open_store(url)
 
     @staticmethod
     def in_memory(
@@ -251,6 +249,23 @@ class Ledger:
     def __repr__(self) -> str:
         with reading_entries():
             return "\n".join([*map(repr, self.accounts()), f"anchor {self.anchor}"])
+
+
+def _open_store(url: str | Path) -> Store:
+    """The database at an address."""
+    address = str(url) if isinstance(url, Path) else url
+    with suppress(UnicodeEncodeError):
+        if isinstance(address, str) and address and b"\0" not in os.fsencode(address):
+            scheme, mark, rest = address.partition("://")
+            if not mark or (scheme == "sqlite" and rest.startswith("/") and len(rest) > 1):
+                from .sqlite_store import SqliteStore
+
+                return SqliteStore(rest[1:] if mark else os.path.expanduser(address))
+            if scheme in ("postgresql", "postgres"):
+                from .postgresql_store import PostgresqlStore
+
+                return PostgresqlStore(address)
+    raise UsageError("A ledger is a path, sqlite:///path or postgresql://user@host/name.")
 
 
 def _check_budget(epsilon: Amount | None, delta: Amount | None, mu: Amount | None) -> dict[str, Fraction]:

@@ -7,7 +7,7 @@ import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from itertools import count
 from typing import Any
@@ -31,7 +31,7 @@ _CHANGED = (
     "The tables of the ledger were changed, or have triggers or rules that ellipsum did not create. "
     "Nothing was published."
 )
-_CREATING = 0x656C6C73  # The lock that a creator of tables takes.
+_CREATING = 0x656C6C73  # The number of the lock for creating tables.
 
 _inherited: list[Any] = []
 """Connections of a parent process, which a child must neither use nor close."""
@@ -67,77 +67,60 @@ class PostgresqlStore:
         self._connection: Any = None
         self._pid = os.getpid()
 
-    def __reduce__(self) -> tuple[Any, ...]:  # Estimators copy their arguments; a copy has the same server.
+    def __reduce__(self) -> tuple[type[PostgresqlStore], tuple[str]]:  # Estimators copy their arguments.
         return PostgresqlStore, (self._url,)
 
     def create(self) -> None:
-        with self._transaction(f"select pg_advisory_xact_lock({_CREATING})") as transaction:
+        with self._transaction(f"select pg_advisory_xact_lock({_CREATING})", is_new=True) as transaction:
             for text in (*TABLES, *_PROTECTION):
                 transaction.run(text)
 
-    @contextmanager
-    def writing(self) -> Iterator[PostgresqlTransaction]:
-        with self._transaction("lock table ellipsum_entries in share row exclusive mode") as transaction:
-            _check_schema(transaction)
-            yield transaction
+    def writing(self) -> AbstractContextManager[PostgresqlTransaction]:
+        return self._transaction("lock table ellipsum_entries in share row exclusive mode")
+
+    def reading(self) -> AbstractContextManager[PostgresqlTransaction]:
+        return self._transaction("set transaction isolation level repeatable read, read only")
 
     @contextmanager
-    def reading(self) -> Iterator[PostgresqlTransaction]:
-        with self._transaction("set transaction isolation level repeatable read, read only") as transaction:
-            _check_schema(transaction)
-            yield transaction
-
-    @contextmanager
-    def _transaction(self, first: str) -> Iterator[PostgresqlTransaction]:
+    def _transaction(self, first: str, is_new: bool = False) -> Iterator[PostgresqlTransaction]:
         """Commit all or nothing. The connection is used again, unless the transaction failed."""
         lost = False
         with self._lock:
             try:
                 transaction = self._begin(first)
+                if not (is_new or set(transaction.run(_SCHEMA_QUERY)) <= _expected_schema()):
+                    raise DataError(_CHANGED)  # Foreign triggers, rules and views could drop charges or hide them.
                 yield transaction
                 self._connection.commit()
-            except EllipsumError:
+            except BaseException as error:
                 self._drop()
-                raise
-            except Exception:  # The driver's messages may contain the address.
-                self._drop()
-                lost = True
-            except BaseException:
-                self._drop()
-                raise
+                if isinstance(error, EllipsumError) or not isinstance(error, Exception):
+                    raise
+                lost = True  # The driver's messages may contain the address.
         if lost:
             raise DataError(_LOST)
 
     def _begin(self, first: str) -> PostgresqlTransaction:
-        """A transaction after its first statement: on the open connection, or where that is lost on a new one."""
+        """A transaction after its first statement, on a new connection if the open one is lost."""
         if self._connection is not None and self._pid != os.getpid():
             _inherited.append(self._connection)
             self._connection = None
         if self._connection is not None:
             try:
-                return self._run_first(first)
+                PostgresqlTransaction(self._connection).run(first)
             except Exception:
                 self._drop()
-        self._connection, self._pid = self._connect(), os.getpid()
-        weakref.finalize(self, _close, self._connection, self._pid)
-        return self._run_first(first)
-
-    def _run_first(self, first: str) -> PostgresqlTransaction:
-        transaction = PostgresqlTransaction(self._connection)
-        transaction.run(first)
-        return transaction
+        if self._connection is None:
+            self._connection, self._pid = self._connect(), os.getpid()
+            weakref.finalize(self, _close, self._connection, self._pid)
+            PostgresqlTransaction(self._connection).run(first)
+        return PostgresqlTransaction(self._connection)
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
         with suppress(Exception):  # The connection may be lost.
             connection.rollback()
         _close(connection, self._pid)
-
-
-def _check_schema(transaction: PostgresqlTransaction) -> None:
-    """Refuse foreign triggers, rules and views: they could drop charges or hide them."""
-    if not set(transaction.run(_SCHEMA_QUERY)) <= _expected_schema():
-        raise DataError(_CHANGED)
 
 
 def _close(connection: Any, pid: int) -> None:
@@ -175,19 +158,10 @@ _TABLE = re.compile(r"create table if not exists (\w+) \((.*)\)")
 
 @cache
 def _expected_schema() -> frozenset[Row]:
-    """What `_SCHEMA_QUERY` finds in unchanged tables."""
+    """The rows of `_SCHEMA_QUERY` for unchanged tables."""
     rows = {("trigger", f"ellipsum_entries ellipsum_kept 58 O t {_REFUSES}")}  # Before update, delete, truncate.
-    for name, columns in filter(None, map(_parse_table, TABLES)):
-        rows.add(("table", f"{name} r p f"))
-        rows |= {("column", _describe_column(name, column)) for column in columns.split(", ")}
+    for table, columns in (match.groups() for match in map(_TABLE.fullmatch, TABLES) if match is not None):
+        rows.add(("table", f"{table} r p f"))
+        for name, kind, *more in map(str.split, columns.split(", ")):
+            rows.add(("column", f"{table} {name} {kind} {'t' if more else 'f'} f f f t"))
     return frozenset(rows)
-
-
-def _parse_table(text: str) -> tuple[str, str] | None:
-    match = _TABLE.fullmatch(text)
-    return None if match is None else (match[1], match[2])
-
-
-def _describe_column(table: str, text: str) -> str:
-    name, kind, *more = text.split()
-    return f"{table} {name} {kind} {'t' if more else 'f'} f f f t"

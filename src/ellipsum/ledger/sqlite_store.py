@@ -1,4 +1,4 @@
-"""A ledger in an SQLite file: one writer at a time, every transaction on disk when it ends."""
+"""A ledger in an SQLite file or in memory: one writer at a time, every transaction on disk when it ends."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 from ..errors import DataError, UsageError, visible
@@ -45,7 +45,7 @@ class SqliteTransaction:
 
 @contextmanager
 def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[SqliteTransaction]:
-    """Commit what is done within, or nothing of it."""
+    """Commit all statements of a transaction, or none."""
     connection.execute(begin)
     try:
         yield SqliteTransaction(connection)
@@ -66,7 +66,7 @@ class MemoryStore:
     def __deepcopy__(self, memo: object) -> MemoryStore:  # Estimators copy their arguments; a copy has the same budget.
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> NoReturn:
         raise UsageError(_ONE_PROCESS)
 
     def create(self) -> None:
@@ -94,7 +94,7 @@ class SqliteStore:
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[int, int, int, str] | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:  # Estimators copy their arguments; a copy has the same file.
+    def __reduce__(self) -> tuple[type[SqliteStore], tuple[str]]:  # Estimators copy their arguments.
         return SqliteStore, (str(self._path),)
 
     def create(self) -> None:
@@ -102,38 +102,42 @@ class SqliteStore:
             with suppress(FileExistsError):
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             connection = self._open()
-            self._check_kind(connection)
+            ((tables,),) = connection.execute("select count(*) from sqlite_master").fetchall()
+            ((mark,),) = connection.execute("pragma application_id").fetchall()
+            if tables and mark != _MARK:
+                raise UsageError(f"{self._shown} is a database of another program. Use a new file for the ledger.")
             _use_write_ahead_log(connection)
         with self.writing() as transaction:
             for text in (*TABLES, *_TRIGGERS):
                 transaction.run(text)
             transaction.run(f"pragma application_id = {_MARK}")
 
-    @contextmanager
-    def writing(self) -> Iterator[SqliteTransaction]:
-        with (
-            self._lock,
-            self._translate_errors("written"),
-            _transaction(self._open(), "begin immediate") as transaction,
-        ):
-            self._check_schema(transaction.connection)
-            yield transaction
+    def writing(self) -> AbstractContextManager[SqliteTransaction]:
+        return self._transaction("written", "begin immediate")
+
+    def reading(self) -> AbstractContextManager[SqliteTransaction]:
+        return self._transaction("read", "begin")
 
     @contextmanager
-    def reading(self) -> Iterator[SqliteTransaction]:
-        with self._lock, self._translate_errors("read"), _transaction(self._open(), "begin") as transaction:
+    def _transaction(self, what: str, begin: str) -> Iterator[SqliteTransaction]:
+        with self._lock, self._translate_errors(what), _transaction(self._open(), begin) as transaction:
             self._check_schema(transaction.connection)
             yield transaction
 
     def _open(self) -> sqlite3.Connection:
-        """The open connection; a new one in a child process, for a replaced file, or for a file that is only read."""
+        """The open connection, or a new one: in a child process, for a replaced file, or to read only."""
         mode = self._mode()
         current = (os.getpid(), *self._file(), mode)
         if self._connection is not None and (self._opened != current or mode == _IMMUTABLE):
             self._drop()
         if self._connection is None:
-            self._connection, self._opened = self._connect(mode), current
-            self._closing = weakref.finalize(self, _close, self._connection, os.getpid())
+            name = f"file:{quote(os.fsencode(os.path.realpath(self._path)))}?{mode}"
+            connection = sqlite3.connect(
+                name, uri=True, isolation_level=None, timeout=_WAIT_MS / 1000, check_same_thread=False
+            )
+            connection.execute("pragma synchronous = extra")
+            self._connection, self._opened = connection, current
+            self._closing = weakref.finalize(self, _close, connection, os.getpid())
         return self._connection
 
     def _drop(self) -> None:
@@ -157,27 +161,12 @@ class SqliteStore:
         return status.st_dev, status.st_ino
 
     def _mode(self) -> str:
-        """How to open the file. A file that may not be written is read as it is, and no file is created beside it."""
+        """How to open the file. A file that may not be written is only read, and no file is created beside it."""
         beside = Path(f"{os.path.realpath(self._path)}-wal")
         in_use = beside.is_file() and beside.stat().st_size > 0
         if os.access(self._path, os.W_OK) and (in_use or os.access(beside.parent, os.W_OK)):
             return "mode=rw"
         return "mode=ro" if in_use else _IMMUTABLE
-
-    def _connect(self, mode: str) -> sqlite3.Connection:
-        name = f"file:{quote(os.fsencode(os.path.realpath(self._path)))}?{mode}"
-        connection = sqlite3.connect(
-            name, uri=True, isolation_level=None, timeout=_WAIT_MS / 1000, check_same_thread=False
-        )
-        connection.execute("pragma synchronous = extra")
-        return connection
-
-    def _check_kind(self, connection: sqlite3.Connection) -> None:
-        """Refuse to turn another program's database into a ledger by mistake."""
-        ((tables,),) = connection.execute("select count(*) from sqlite_master").fetchall()
-        ((mark,),) = connection.execute("pragma application_id").fetchall()
-        if tables and mark != _MARK:
-            raise UsageError(f"{self._shown} is a database of another program. Use a new file for the ledger.")
 
     def _check_schema(self, connection: sqlite3.Connection) -> None:
         """Refuse foreign triggers and views: a trigger could drop charges, and a view could hide them."""
@@ -189,7 +178,7 @@ class SqliteStore:
 
     @contextmanager
     def _translate_errors(self, what: str) -> Iterator[None]:
-        """Errors of the database as `DataError`. It holds no data, so its own message may be shown."""
+        """Replace errors of the database by `DataError`. A ledger holds no data, so their texts may be shown."""
         reason = None
         try:
             yield
@@ -202,7 +191,7 @@ class SqliteStore:
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Wait for other processes that do the same with a new file: SQLite does not wait here by itself."""
+    """Wait for other processes that open the same new file, since SQLite does not wait here."""
     deadline = time.monotonic() + _WAIT_MS / 1000
     while connection.execute("pragma journal_mode").fetchone() != ("wal",):
         try:

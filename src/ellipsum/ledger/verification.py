@@ -7,14 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from decimal import Context, Decimal, Inexact
 from fractions import Fraction
-from functools import lru_cache
 from operator import le
 from typing import Any
 
 from ..errors import DataError, UsageError
 from .account_state import dataset_names, read_account
-from .entries import MALFORMED, ORIGIN, Entry, Transaction, bad_entry, digest, format_anchor, parse_anchor
-from .stores import Store
+from .entries import MALFORMED, ORIGIN, Entry, Store, Transaction, bad_entry, digest, format_anchor, parse_anchor
 
 _EXACT = Context(prec=20_000, traps=[Inexact])
 _ZERO = Decimal(0)
@@ -64,7 +62,7 @@ def _chain(transaction: Transaction) -> Iterator[tuple[int, str, Entry]]:
         try:
             if digest(body) != own:
                 raise bad_entry(number, "it was changed after it was written")
-            fields, end = _scan(body, 0)  # json.loads takes noticeably longer for a million entries.
+            fields, end = _scan(body, 0)  # A million entries take seconds less than with json.loads.
             follows = fields["before"] == last and fields["number"] == number and end == len(body)
         except (*MALFORMED, StopIteration):
             raise bad_entry(number, "it is no entry of a ledger") from None
@@ -97,47 +95,33 @@ class Totals:
             return is_known
         if self._is_created == (what == "created") or self.is_closed:
             return False
-        if what == "closed":
-            self.is_closed = True
-            return True
-        self._is_created = True
-        return what in ("created", "accounting set") and self._set_caps(fields["caps"])
-
-    def _set_caps(self, caps: Mapping[str, Any] | None) -> bool:
-        """Whether caps are set once."""
-        if caps is None:
-            return True
-        squares = _EXACT.power(Decimal(caps["mu"]), 2)
-        amounts = [squares, Decimal(caps["delta"]), *map(Decimal, caps["epsilon"])]
-        is_same = self.caps in (None, amounts)
-        self.caps = amounts
-        return is_same
+        self._is_created, self.is_closed = True, what == "closed"
+        if what not in ("created", "accounting set") or fields["caps"] is None:
+            return what in ("created", "accounting set", "closed")
+        before, self.caps = self.caps, _decimals(fields["caps"], _EXACT.power(Decimal(fields["caps"]["mu"]), 2))
+        return before in (None, self.caps)  # Caps are set once.
 
     def _add_charge(self, number: int, fields: Entry) -> bool:
-        """Whether the spent amounts are those before plus the charge, and within the caps."""
+        """Whether the spent amounts are the previous ones plus the charge, and within the caps."""
         if self.caps is None or self.is_closed:
             return False
         self.unreleased.add(number)
         self.plans.add(fields["plan"])
         self.charges += 1
-        charge = _parse_charge(*_texts(fields["charged"]))
-        before, self.spent = self.spent or [_ZERO] * len(self.caps), [*map(Decimal, _texts(fields["spent"]))]
+        charge = _decimals(fields["charged"], fields["charged"]["squares"])
+        before, self.spent = (
+            self.spent or [_ZERO] * len(self.caps),
+            _decimals(fields["spent"], fields["spent"]["squares"]),
+        )
         if not len(charge) == len(self.spent) == len(self.caps):
             return False
-        return [*map(_EXACT.add, before, charge)] == self.spent and all(map(le, self.spent, self.caps))
+        is_sum = [*map(_EXACT.add, before, charge)] == self.spent
+        return is_sum and min(charge) >= 0 and all(map(le, self.spent, self.caps))
 
 
-def _texts(amounts: Mapping[str, Any]) -> list[str]:
-    """Squares, delta and epsilons."""
-    return [amounts["squares"], amounts["delta"], *amounts["epsilon"]]
-
-
-@lru_cache(maxsize=1000)  # Many charges are equal.
-def _parse_charge(*amounts: str) -> tuple[Decimal, ...]:
-    charge = tuple(map(Decimal, amounts))
-    if min(charge) < 0:
-        raise ValueError("not a charge")
-    return charge
+def _decimals(amounts: Mapping[str, Any], squares: str | Decimal) -> list[Decimal]:
+    """The sum of squares of mu, delta and the epsilons."""
+    return [Decimal(squares), Decimal(amounts["delta"]), *map(Decimal, amounts["epsilon"])]
 
 
 def _check_indices(transaction: Transaction, totals: Mapping[str, Totals]) -> None:

@@ -1,7 +1,7 @@
 """Row-level private random projections: XP + G with exact calibration (docs/proofs/projections.md).
 
-In the order to read: `run` is the call, `forecast` what it would be good for, `curve` its guarantee, `matrix` the
-public matrix and exact products, `release` what is published, and `parquet` the file of it.
+In the order to read: `run` has the call, `forecast` the expected errors, `curve` the guarantee, `matrix` the public
+matrix, `products` the exact products of rows with it, `release` the result, and `parquet` its file.
 """
 
 from .curve import ProjectionPrivacy

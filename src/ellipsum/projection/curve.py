@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 CALIBRATIONS = ("exact", "tail", "composition")
 _NODES = 512
-_DROP = 45.0  # Nats below its peak, where the integrand no longer counts in double precision.
-_TAIL_NATS = 36.0  # Below the target: what the certified integral leaves to tail bounds.
-_MOST_EPSILON = 1.001e5  # Beyond, integrals take minutes and guarantees mean nothing.
-_MOST_SCALE = 500.0  # Of a projection with such an epsilon, and more.
+_DROP = 45.0  # This many nats below its peak, the integrand is below double precision.
+_TAIL_NATS = 36.0  # The part outside the certified integral is this far below the target.
+_MOST_EPSILON = 1.001e5  # Beyond it, integrals take minutes and guarantees mean nothing.
+_MOST_SCALE = 500.0  # Larger than the scale of a projection with such an epsilon.
 _WIDEST_LOG = 5.0  # w < e^5 holds except with probability e^-10000.
 
 
@@ -176,7 +176,7 @@ def _log_integrand(x: Floats, scale: float, k: int, epsilon: float, excess: floa
     w = np.exp(x)
     with np.errstate(divide="ignore"):
         log_delta = np.log(gaussian_delta(scale * (w + excess), epsilon))
-    # The density of x is e^(constant + (k/2) (2x + 1 - e^(2x))), written without cancellation near x = 0
+    # The density of x is e^(constant + (k/2) (2x + 1 - e^(2x))), written without cancellation near x = 0.
     return _log_density_constant(k) + k / 2 * (2 * x - np.expm1(2 * x)) + log_delta
 
 
@@ -227,9 +227,7 @@ def projection_delta_upper(scale: float, k: int, epsilon: float, excess: float =
     """
     if scale > _MOST_SCALE:
         return 1.0
-    near = math.exp(min(_log_delta(scale, k, epsilon, excess), 0.0))
-    if near == 0.0:
-        near = math.ulp(0.0)
+    near = max(math.exp(min(_log_delta(scale, k, epsilon, excess), 0.0)), math.ulp(0.0))
     upper = 1.0
     for ball in enclose_ever_tighter(lambda: _delta_ball(scale, k, epsilon, excess, near)):
         upper = min(upper, round_ball_up(ball))
@@ -259,9 +257,7 @@ def _is_safe(scale: float, k: int, epsilon: float, excess: float, delta: float) 
     for ball in enclose_ever_tighter(lambda: _delta_ball(scale, k, epsilon, excess, delta)):
         if ball <= delta:
             return True
-        if ball > delta:
-            return False
-        if ball.rel_accuracy_bits() >= 40:  # A tie that more digits do not settle.
+        if ball > delta or ball.rel_accuracy_bits() >= 40:  # In a tie, more digits do not help.
             return False
     return False
 
@@ -293,7 +289,7 @@ def _delta_ball(scale: float, k: int, epsilon: float, excess: float, target: flo
 
 
 def _chernoff(w: float, half_k: arb) -> arb:
-    """At least P[chi beyond w sqrt(k)], on whichever side of 1 w lies: (w^2 e^(1 - w^2))^(k/2)."""
+    """An upper bound on P[chi > w sqrt(k)] for w > 1, on P[chi < w sqrt(k)] for w < 1: (w^2 e^(1 - w^2))^(k/2)."""
     from flint import arb
 
     square = arb(w) ** 2
@@ -302,7 +298,7 @@ def _chernoff(w: float, half_k: arb) -> arb:
 
 
 def _window(scale: float, k: int, epsilon: float, excess: float, log_target: float) -> tuple[float, float]:
-    """Ends of the certified integral. The result is a bound for any ends; these make it tight."""
+    """Ends of the certified integral. Any ends give a bound; these make it tight."""
 
     def log_chernoff(w: float) -> float:
         return k / 2 * (1 + 2 * math.log(w) - w * w)
@@ -317,7 +313,7 @@ def _window(scale: float, k: int, epsilon: float, excess: float, log_target: flo
 
 
 def _bisect(function: Callable[[float], float], left: float, right: float, level: float) -> tuple[float, float]:
-    """Log-ends around the point where an increasing function of w crosses a level."""
+    """The logarithms of two points between which an increasing function of w crosses a level."""
     for _ in range(30):
         middle = (left + right) / 2
         if function(math.exp(middle)) < level:

@@ -1,4 +1,4 @@
-"""What a projection would be good for, before anything is spent: clip region, noise, forecast, choice of k.
+"""The clip region, noise and expected errors of a projection, before any budget is spent, and the choice of k.
 
 A projection keeps lengths, so the region is a ball in the metric of the distances [J7]: "original", the units of the
 data; "scaled", every column (or principal axis) in units of its own standard deviation or half-width.
@@ -7,6 +7,7 @@ data; "scaled", every column (or principal axis) in units of its own standard de
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -113,6 +114,15 @@ def adaptive_noise(region: ProjectionRegion, privacy: Privacy, norm: Fraction) -
     return round_up(region.row_map.body.diameter * norm / Fraction(privacy.mu))
 
 
+def needed_noise(
+    region: ProjectionRegion, guarantee: ProjectionPrivacy | Privacy, norm: Callable[[], Fraction]
+) -> float:
+    """The noise of a guarantee in grid units; norm: of the matrix, computed if the guarantee depends on it."""
+    if isinstance(guarantee, ProjectionPrivacy):
+        return oblivious_noise(region, guarantee)
+    return adaptive_noise(region, guarantee, norm())
+
+
 def noise_std_of(region: ProjectionRegion, k: int, noise_units: float) -> float:
     """Standard deviation of the noise in the units of the metric."""
     std = math.ldexp(noise_units, -region.row_map.grid_bits) * region.radius * unit(k)
@@ -132,7 +142,6 @@ class ProjectionOptions:
     metric: str = "original"
 
     def __post_init__(self) -> None:
-        parse_bounds(self.bounds)
         choice("calibration", self.calibration, CALIBRATIONS)
         choice("metric", self.metric, METRICS)
         if self.adversary is not None:
@@ -150,7 +159,7 @@ class ProjectionOptions:
     def guarantee(self, region: ProjectionRegion, k: int, unit: str = "row") -> ProjectionPrivacy | Privacy:
         """The guarantee against the adversary; by default against the one that is expected to need less noise.
 
-        Decided by sizes and budget alone: a choice that depends on the drawn matrix would void the average over it.
+        Sizes and the budget alone decide: the average over the matrix would not hold if the drawn matrix decided.
         """
         if self.adversary is not None or self.calibration != "exact":
             return self._adaptive(unit) if self.adversary == "adaptive" else self._oblivious(region, k, unit)
@@ -177,10 +186,7 @@ class ProjectionOptions:
     def forecast(self, region: ProjectionRegion, n: int | None, k: int) -> ProjectionForecast:
         """The forecast for a region."""
         guarantee = self.guarantee(region, k)
-        if isinstance(guarantee, ProjectionPrivacy):
-            units = oblivious_noise(region, guarantee)
-        else:
-            units = adaptive_noise(region, guarantee, typical_norm(region.width, k))
+        units = needed_noise(region, guarantee, lambda: typical_norm(region.width, k))
         std, direct = noise_std_of(region, k, units), 2 * region.radius / self.budget.mu
         against = adversary_of(guarantee)
         return ProjectionForecast(n, region.center.size, k, region.radius, std, against, self.calibration, direct)
@@ -261,15 +267,14 @@ class ProjectionForecast(Printed):
 
     @property
     def useless(self) -> bool:
-        """Whether an estimated distance is no better than the bounds alone.
+        """Whether an estimated distance is no better than the bounds alone, wherever the truth lies.
 
-        Knowing only that a squared distance lies between 0 and its largest value leaves a standard error of that value
-        / sqrt(12); useless means that the estimate is no better, wherever the truth lies.
+        The bounds alone leave a standard error of the largest squared distance / sqrt(12).
         """
         return self.distance_error(0.0) >= self.largest_squared_distance / math.sqrt(12)
 
     def rows_to_average(self, accuracy: float = 0.1) -> int:
-        """Rows whose mean (a cluster's center) has noise of length accuracy * radius, root mean square."""
+        """The number of rows whose mean (a cluster's center) has noise of length accuracy * radius."""
         return math.ceil(self.k * (self.noise_std / (positive("accuracy", accuracy) * self.radius)) ** 2)
 
     @property

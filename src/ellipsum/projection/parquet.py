@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -31,39 +31,38 @@ class ProjectionWriter:
     def __init__(self, path: Path | None, k: int) -> None:
         self._path, self.k = path, k
         self._blocks: list[Floats] = []
+        self._held_rows = 0
+        self._group_rows = max(64, _GROUP_CELLS // k)
         self._temporary: str | None = None
         self._writer: Any = None
-        self._group_rows = max(64, _GROUP_CELLS // k)
-        self._group: Floats | None = None
-        self._filled = 0
 
     def __enter__(self) -> ProjectionWriter:
         check_writable(self._path)
         return self
 
     def write(self, values: Floats) -> None:
-        if self._path is None:
-            self._blocks.append(values)
-            return
-        if self._group is None:
-            self._group = np.empty((self._group_rows, self.k), order="F")
-        while len(values):
-            part = values[: self._group_rows - self._filled]
-            self._group[self._filled : self._filled + len(part)] = part
-            self._filled += len(part)
-            values = values[len(part) :]
-            if self._filled == self._group_rows:
-                self._write_group(self._path, self._group)
+        self._blocks.append(values)
+        self._held_rows += len(values)
+        if self._path is not None and self._held_rows >= self._group_rows:
+            self._write_groups(self._path, self._held_rows - self._held_rows % self._group_rows)
 
-    def _write_group(self, path: Path, rows: Floats) -> None:
+    def _write_groups(self, path: Path, count: int) -> None:
+        """Write the first rows that are held."""
         import pyarrow
+        from pyarrow import parquet
 
-        if self._writer is None:
-            self._open()
-        columns = [pyarrow.array(rows[:, j]) for j in range(self.k)]
-        self._filled = 0
+        rows = np.concatenate(self._blocks)
+        table = pyarrow.table({f"p{j + 1}": pyarrow.array(rows[:count, j]) for j in range(self.k)})
+        self._blocks, self._held_rows = [rows[count:].copy()], len(rows) - count
         try:
-            self._writer.write_table(pyarrow.table(columns, schema=self._schema()), row_group_size=self._group_rows)
+            if self._writer is None:
+                with held():
+                    self._temporary = temporary_beside(path)
+                # The last bits of the values are noise, so dictionaries and compression gain nothing.
+                self._writer = parquet.ParquetWriter(
+                    self._temporary, table.schema, compression="none", use_dictionary=False, write_statistics=False
+                )
+            self._writer.write_table(table, row_group_size=self._group_rows)
         except OSError as error:
             raise unwritable(path, error) from None
 
@@ -71,8 +70,8 @@ class ProjectionWriter:
         """Close the file under its own name, or return the values held in memory."""
         if self._path is None:
             return np.concatenate(self._blocks)
-        if self._group is not None and self._filled:
-            self._write_group(self._path, self._group[: self._filled])
+        if self._held_rows:
+            self._write_groups(self._path, self._held_rows)
         assert self._temporary is not None
         try:
             self._writer.add_key_value_metadata({_KEY: metadata.encode()})
@@ -91,25 +90,6 @@ class ProjectionWriter:
             with suppress(Exception):  # The first error is the one to report.
                 self._writer.close()
         discard(self._temporary)
-
-    def _schema(self) -> Any:
-        import pyarrow
-
-        return pyarrow.schema([(f"p{j + 1}", pyarrow.float64()) for j in range(self.k)])
-
-    def _open(self) -> None:
-        from pyarrow import parquet
-
-        assert self._path is not None
-        try:
-            with held():
-                self._temporary = temporary_beside(self._path)
-            # The last bits of the values are noise, so dictionaries and compression gain nothing.
-            self._writer = parquet.ParquetWriter(
-                self._temporary, self._schema(), compression="none", use_dictionary=False, write_statistics=False
-            )
-        except OSError as error:
-            raise unwritable(self._path, error) from None
 
 
 def read_metadata(path: Path) -> bytes:
@@ -168,8 +148,8 @@ _CHUNK_BYTES = 1 << 25
 class OwnOrder:
     """Writes noisy rows in the order of (hash of their bits, bits), which depends on the set of rows alone [J9].
 
-    Memory is bounded: more rows than a chunk are sorted chunk by chunk into an unnamed temporary file, and merged by
-    ranges of hashes.
+    Memory is bounded: with more rows than a chunk, each chunk is sorted into an unnamed temporary file. At the end,
+    ranges of hashes are merged.
     """
 
     def __init__(self, writer: ProjectionWriter, chunk_bytes: int = _CHUNK_BYTES) -> None:
@@ -177,7 +157,7 @@ class OwnOrder:
         self._held: list[Ints] = []
         self._held_bytes = 0
         self._ends = [0]
-        self._file: Any = None
+        self._file: IO[bytes] | None = None
         self._resources = ExitStack()
 
     def __enter__(self) -> OwnOrder:
@@ -194,35 +174,35 @@ class OwnOrder:
             self._spill()
 
     def finish(self, metadata: str) -> Floats | None:
-        """Hand all rows to the writer and finish it."""
+        """Write all rows, and finish the file."""
         if self._file is None:
-            self._hand_over(self._held)
+            self._write_sorted(self._held)
         else:
-            self._spill()
-            self._merge()
+            self._merge(self._spill())
         return self._writer.finish(metadata)
 
-    def _spill(self) -> None:
+    def _spill(self) -> IO[bytes]:
         if self._file is None:
-            self._file = self._resources.enter_context(attempt(_FAILED, tempfile.TemporaryFile))
+            temporary = attempt(_FAILED, lambda: tempfile.TemporaryFile())  # noqa: SIM115 (`__exit__` closes it.)
+            self._file = self._resources.enter_context(temporary)
         if self._held:
             run = _sort_rows(self._held)
             attempt(_FAILED, self._file.write, run.tobytes())
             self._ends.append(self._ends[-1] + len(run))
             self._held, self._held_bytes = [], 0
+        return self._file
 
-    def _merge(self) -> None:
-        attempt(_FAILED, self._file.flush)
-        width = self._writer.k + 1
-        rows = np.memmap(self._file, np.int64, "r", shape=(self._ends[-1], width))
+    def _merge(self, file: IO[bytes]) -> None:
+        attempt(_FAILED, file.flush)
+        rows = np.memmap(file, np.int64, "r", shape=(self._ends[-1], self._writer.k + 1))
         runs = [rows[start:stop] for start, stop in pairwise(self._ends)]
         slices = -(-rows.nbytes // self._chunk_bytes)
         edges = [-(1 << 63) + (i << 64) // slices for i in range(1, slices)]
         cuts = [[0, *np.searchsorted(run[:, 0], np.array(edges, np.int64)).tolist(), len(run)] for run in runs]
         for i in range(slices):
-            self._hand_over([run[cut[i] : cut[i + 1]] for run, cut in zip(runs, cuts, strict=True)])
+            self._write_sorted([run[cut[i] : cut[i + 1]] for run, cut in zip(runs, cuts, strict=True)])
 
-    def _hand_over(self, parts: list[Ints]) -> None:
+    def _write_sorted(self, parts: list[Ints]) -> None:
         ordered = _sort_rows(parts)
         if len(ordered):
             self._writer.write(ordered[:, 1:].view(np.float64))
@@ -240,7 +220,7 @@ def _add_marks(values: Floats) -> Ints:
 
 
 def _sort_rows(parts: list[Ints]) -> Ints:
-    """All rows by hash, and where hashes are equal by bits, so that only equal rows tie."""
+    """All rows in the order of their hashes, and of their bits where hashes are equal."""
     rows = np.concatenate(parts)
     order = np.argsort(rows[:, 0], kind="stable")
     hashes = rows[order, 0]

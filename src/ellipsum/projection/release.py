@@ -61,7 +61,7 @@ class Estimates:
         return np.maximum(np.stack(ends, axis=1), 0.0)
 
 
-def check_rows(rows: object, n: int, name: str = "rows") -> Ints:
+def _check_rows(rows: object, n: int, name: str = "rows") -> Ints:
     """Row numbers from 0 to n - 1, of any shape."""
     try:
         array = np.asarray(rows)
@@ -72,36 +72,13 @@ def check_rows(rows: object, n: int, name: str = "rows") -> Ints:
     return array.astype(np.int64)
 
 
-def check_pairs(pairs: object, n: int) -> Ints:
-    """(m, 2) row numbers from 0 to n - 1."""
-    array = np.atleast_2d(check_rows(pairs, n, "pairs"))
-    if array.ndim != 2 or array.shape[1] != 2:
-        raise UsageError("pairs must be a list of (row, row) numbers, shape (m, 2).")
-    return array
-
-
-def squares(lengths: Floats, k: int, noise_variance: float) -> Estimates:
+def _estimate_squares(lengths: Floats, k: int, noise_variance: float) -> Estimates:
     """‖v‖^2 from ‖y‖^2, y = v P + noise of the given variance in each number.
 
     y is N(0, (‖v‖^2/k + variance) I_k), so ‖y‖^2 - k variance is unbiased with variance 2k (...)^2, and
     2‖y‖^4/(k + 2) is an unbiased estimate of that [J8].
     """
     return Estimates(lengths - k * noise_variance, lengths * math.sqrt(2 / (k + 2)), lengths, k)
-
-
-def products(first: Floats, second: Floats, noise_std: float, same: NDArray[np.bool_]) -> Estimates:
-    """<v_i, v_j>, less k s^2 where i = j.
-
-    With a, b the variances of their numbers and c the covariance, Var <y_i, y_j> = k (a b + c^2); the standard error
-    takes the unbiased estimate of it from ‖y_i‖^2 ‖y_j‖^2 and <y_i, y_j>^2 [J8].
-    """
-    k = first.shape[1]
-    raw = np.sum(first * second, axis=1)
-    lengths = np.sum(first**2, axis=1) * np.sum(second**2, axis=1)
-    # For k = 1 there is no unbiased estimate: this one is too large by the squared inner product.
-    variance = lengths if k == 1 else (k * lengths + (k - 2) * raw**2) / ((k + 2) * (k - 1))
-    variance = np.where(same, 2 * raw**2 / (k + 2), variance)
-    return Estimates(raw - np.where(same, k * noise_std**2, 0.0), np.sqrt(variance))
 
 
 FORMAT = "ellipsum.projection/1"
@@ -203,7 +180,7 @@ class Projection(Shown):
 
     def rows(self, numbers: object) -> Floats:
         """Projected rows by their numbers (from zero), in this order."""
-        selected = check_rows(numbers, self.n)
+        selected = _check_rows(numbers, self.n)
         if self._values is not None:
             return self._values[selected]
         assert self.path is not None
@@ -213,22 +190,34 @@ class Projection(Shown):
         """Squared distances of pairs of rows, shape (m, 2) or one pair; exactly 0 for a row and itself [J8]."""
         first, second, same = self._ends(pairs)
         lengths = np.sum((first - second) ** 2, axis=1)
-        estimates = squares(lengths, self.k, 2 * self.noise_std**2)
+        estimates = _estimate_squares(lengths, self.k, 2 * self.noise_std**2)
         return replace(estimates, value=np.where(same, 0.0, estimates.value), raw=np.where(same, 0.0, lengths))
 
     def inner_products(self, pairs: object, about: str = "center") -> Estimates:
-        """Inner products of pairs of rows, as offsets from the center, or with about="origin" from the origin [J8]."""
+        """Inner products of pairs of rows, as offsets from the center, or with about="origin" from the origin [J8].
+
+        With a, b the variances of their numbers and c the covariance, Var <y_i, y_j> = k (a b + c^2). The standard
+        error takes the unbiased estimate of it from ‖y_i‖^2 ‖y_j‖^2 and <y_i, y_j>^2.
+        """
         first, second, same = self._ends(pairs)
-        shift = self._shift(about)
-        return products(first + shift, second + shift, self.noise_std, same)
+        shift, k = self._shift(about), self.k
+        first, second = first + shift, second + shift
+        raw = np.sum(first * second, axis=1)
+        lengths = np.sum(first**2, axis=1) * np.sum(second**2, axis=1)
+        # For k = 1 there is no unbiased estimate: this one is too large by the squared inner product.
+        variance = lengths if k == 1 else (k * lengths + (k - 2) * raw**2) / ((k + 2) * (k - 1))
+        variance = np.where(same, 2 * raw**2 / (k + 2), variance)
+        return Estimates(raw - np.where(same, k * self.noise_std**2, 0.0), np.sqrt(variance))
 
     def squared_norms(self, rows: object = None, about: str = "center") -> Estimates:
         """Squared lengths of rows (by default all), about the center or the origin [J8]."""
         vectors = self.value if rows is None else np.atleast_2d(self.rows(rows))
-        return squares(np.sum((vectors + self._shift(about)) ** 2, axis=1), self.k, self.noise_std**2)
+        return _estimate_squares(np.sum((vectors + self._shift(about)) ** 2, axis=1), self.k, self.noise_std**2)
 
     def _ends(self, pairs: object) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        selected = check_pairs(pairs, self.n)
+        selected = np.atleast_2d(_check_rows(pairs, self.n, "pairs"))
+        if selected.ndim != 2 or selected.shape[1] != 2:
+            raise UsageError("pairs must be a list of (row, row) numbers, shape (m, 2).")
         numbers, where = np.unique(selected, return_inverse=True)
         vectors, places = self.rows(numbers), where.reshape(selected.shape)
         return vectors[places[:, 0]], vectors[places[:, 1]], selected[:, 0] == selected[:, 1]
@@ -239,7 +228,7 @@ class Projection(Shown):
         return self.region.measured_center() @ self.matrix if about == "origin" else 0.0
 
     def forecast(self) -> ProjectionForecast:
-        """What this projection is good for."""
+        """The expected errors of this projection."""
         return ProjectionForecast(
             self.n, self.d, self.k, self.region.radius, self.noise_std, self.adversary, self.calibration
         )
@@ -335,26 +324,17 @@ class Projection(Shown):
 
 def load_projection(path: Path) -> Projection:
     """Inverse of `Projection.save`; values stay in the file until they are needed."""
-    projection, std = _from_dict(json_codec.parse(read_metadata(path)), path)
-    _check_size(projection, path)
-    _check_matrix(projection)
-    _check_noise(projection)
-    if not math.isclose(projection.noise_std, std, rel_tol=_NEAR):
-        raise UsageError(_MODIFIED)
-    return projection
-
-
-def _from_dict(saved: object, path: Path) -> tuple[Projection, float]:
-    """The projection, and the noise std that it shows."""
     other = f"Not a projection of format {FORMAT}. It may come from another version of ellipsum."
-    with json_codec.Fields(saved, _WRONG) as fields:
+    with json_codec.Fields(json_codec.parse(read_metadata(path)), _WRONG) as fields:
         fields.check_format(FORMAT, other)
         adversary = fields.take("adversary", json_codec.word(*ADVERSARIES))
-        spent: json_codec.Kind[Any] = ProjectionPrivacy.from_dict if adversary == "oblivious" else Privacy.from_dict
+        read_privacy: json_codec.Kind[ProjectionPrivacy | Privacy] = Privacy.from_dict
+        if adversary == "oblivious":
+            read_privacy = ProjectionPrivacy.from_dict
         projection = Projection(
             region=fields.take("region", ProjectionRegion.from_dict),
             k=fields.take("k", json_codec.integer(1, MOST_COLUMNS)),
-            privacy=fields.take("privacy", spent),
+            privacy=fields.take("privacy", read_privacy),
             noise_units=fields.take("noise_units", json_codec.number),
             adversary=adversary,
             calibration=fields.take("calibration", json_codec.word(*CALIBRATIONS)),
@@ -367,40 +347,35 @@ def _from_dict(saved: object, path: Path) -> tuple[Projection, float]:
             people=fields.take("options", people_from_dict),
             _matrix_integers=fields.maybe("matrix_integers", _INTEGERS),
         )
-        return projection, fields.take("noise_std", json_codec.number)
-
-
-def _check_size(projection: Projection, path: Path) -> None:
+        std = fields.take("noise_std", json_codec.number)
     names("columns", projection.columns, projection.d)
-    if read_shape(path) != (projection.n, projection.k) or projection.privacy.unit != unit_of(projection.people):
+    is_whole = read_shape(path) == (projection.n, projection.k) and _has_valid_matrix(projection)
+    has_unit = projection.privacy.unit == unit_of(projection.people)
+    if not is_whole or not has_unit or (projection.ordered and projection.people is not None):
         raise UsageError(_MODIFIED)
-    if projection.ordered and projection.people is not None:
+    if not _has_valid_noise(projection) or not math.isclose(projection.noise_std, std, rel_tol=_NEAR):
         raise UsageError(_MODIFIED)
+    return projection
 
 
-def _check_matrix(projection: Projection) -> None:
-    """Check the matrix and its size. A guarantee over the draw of the matrix needs a drawn matrix."""
-    if (projection.matrix_seed is None) == (projection._matrix_integers is None):
-        raise UsageError(_MODIFIED)
+def _has_valid_matrix(projection: Projection) -> bool:
+    """Whether there is one matrix of the right size. A guarantee over the draw of the matrix needs a drawn matrix."""
+    integers = projection._matrix_integers
     if projection.matrix_seed is not None:
         as_seed(projection.matrix_seed)
-    elif (
-        projection.adversary == "oblivious"
-        or projection._matrix_integers is None
-        or projection._matrix_integers.shape != (projection.region.width, projection.k)
-    ):
-        raise UsageError(_MODIFIED)
+        return integers is None
+    width, k = projection.region.width, projection.k
+    return integers is not None and integers.shape == (width, k) and projection.adversary != "oblivious"
 
 
-def _check_noise(projection: Projection) -> None:
-    """The noise is what the guarantee needs, and not more [J1][J2][J6]."""
+def _has_valid_noise(projection: Projection) -> bool:
+    """Whether the noise is what the guarantee needs, and not more [J1][J2][J6]."""
     privacy, region = projection.privacy, projection.region
     if isinstance(privacy, ProjectionPrivacy):
-        valid = privacy.k == projection.k and privacy.excess >= matrix_excess(region.width)
+        is_valid = privacy.k == projection.k and privacy.excess >= matrix_excess(region.width)
         needed, least = oblivious_noise(region, privacy), 1.0
     else:
-        valid = privacy.slack == 0 and privacy.neighbors == "replace" and privacy.mu > 0
+        is_valid = privacy.slack == 0 and privacy.neighbors == "replace" and privacy.mu > 0
         norm = spectral_norm_upper(projection._integers())
-        needed, least = adaptive_noise(region, privacy, norm) if valid else math.inf, 1 - _NEAR
-    if not valid or not needed * least <= projection.noise_units <= needed * (1 + _NEAR):
-        raise UsageError(_MODIFIED)
+        needed, least = adaptive_noise(region, privacy, norm) if is_valid else math.inf, 1 - _NEAR
+    return is_valid and needed * least <= projection.noise_units <= needed * (1 + _NEAR)

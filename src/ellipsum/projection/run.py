@@ -22,7 +22,7 @@ from ..ledger.charging import PROJECTION
 from ..noise import Stream, add_noise, shift_for
 from ..numerics.wide_integers import Ints
 from ..privacy.budget import Budget
-from ..privacy.guarantee import NEIGHBORS, Privacy
+from ..privacy.guarantee import NEIGHBORS
 from ..request.documentation import public
 from ..request.people import ONE_ROW, People, parse_people, unit_of
 from ..rows import Normal, Rows, parse_bounds
@@ -32,17 +32,8 @@ from ..sources.open import is_frame
 from ..sources.paths import check_apart
 from ..sources.protocol import steps
 from ..util.atomic_files import check_writable
-from .curve import ProjectionPrivacy
-from .forecast import (
-    ProjectionForecast,
-    ProjectionOptions,
-    ProjectionRegion,
-    ProjectionWarning,
-    adaptive_noise,
-    adversary_of,
-    oblivious_noise,
-)
-from .matrix import Products, as_seed, draw_matrix, integers_of, spectral_norm_upper, unit
+from .forecast import ProjectionForecast, ProjectionOptions, ProjectionWarning, adversary_of, needed_noise
+from .matrix import as_seed, draw_matrix, integers_of, spectral_norm_upper, unit
 from .parquet import OwnOrder, ProjectionWriter
 from .release import Projection
 
@@ -169,11 +160,14 @@ def project(
             k = forecast.k
         guarantee = options.guarantee(region, k, unit_of(people))
         seed, integers = _matrix_for(session, region.width, k, matrix_seed, matrix)
+        units = needed_noise(region, guarantee, lambda: spectral_norm_upper(integers))
+        if units == 0:
+            raise UsageError("matrix must not be zero.")
         projection = Projection(
             region=region,
             k=k,
             privacy=guarantee,
-            noise_units=_noise_for(region, guarantee, integers),
+            noise_units=units,
             adversary=adversary_of(guarantee),
             calibration=calibration,
             secure=session.secure,
@@ -193,6 +187,8 @@ def project(
 
 def _run(projection: Projection, session: Session, integers: Ints, stream: Stream) -> Projection:
     """Rows -> integers -> exact product -> correctly rounded noise -> numbers, block by block [J2]."""
+    from .products import Products  # It compiles when imported.
+
     region, k, shift = projection.region, projection.k, shift_for(projection.noise_units)
     factor = math.ldexp(region.radius * unit(k), shift - region.row_map.grid_bits)
     products = Products(region.row_map, integers)
@@ -202,8 +198,8 @@ def _run(projection: Projection, session: Session, integers: Ints, stream: Strea
         writer = stack.enter_context(ProjectionWriter(projection.path, k))
         # Rows without a stable order [T9] are released in an order of their own [J9].
         sink = writer if projection.ordered else stack.enter_context(OwnOrder(writer))
-        with steps(session.progress, public=True) as tell:
-            for sums in session.source.each(products, most, tell):
+        with steps(session.progress, public=True) as report:
+            for sums in session.source.each(products, most, report):
                 noisy = add_noise(sums, projection.noise_units, shift, stream, start=n * k)  # Draw row * k + column.
                 sink.write(noisy.to_float() * factor)
                 n += len(sums.high)
@@ -215,7 +211,7 @@ def _run(projection: Projection, session: Session, integers: Ints, stream: Strea
 
 
 def _count_for(bounds: Rows, source: Source) -> int | None:
-    """n, where the clip radius needs it."""
+    """The number of rows, if the clip radius depends on it."""
     if not isinstance(bounds, Normal) or bounds.clip_probability is not None:
         return None
     if not source.reopenable:
@@ -235,17 +231,8 @@ def _matrix_for(
     return chosen, draw_matrix(chosen, width, k)
 
 
-def _noise_for(region: ProjectionRegion, guarantee: ProjectionPrivacy | Privacy, integers: Ints) -> float:
-    if isinstance(guarantee, ProjectionPrivacy):
-        return oblivious_noise(region, guarantee)
-    units = adaptive_noise(region, guarantee, spectral_norm_upper(integers))
-    if units == 0:
-        raise UsageError("matrix must not be zero.")
-    return units
-
-
 def _warn(projection: Projection) -> None:
-    """Warnings from public numbers, before anything is spent."""
+    """Warn of public numbers, before any budget is spent."""
     if projection.k > projection.d:
         text = f"k = {projection.k} exceeds the {projection.d} columns: the projection makes data and noise larger."
         warnings.warn(text, ProjectionWarning, stacklevel=4)

@@ -38,7 +38,7 @@ from ... import (
 )
 from ...api import AnyPlan, make_plan
 from ...errors import Floats, listing
-from ...friendly.aggregate import deal
+from ...friendly.calls import deal
 from ...friendly.plan import friendly_plan
 from ...friendly.release import FriendlyRelease, run_friendly
 from ...learning.plan import LearningPlan

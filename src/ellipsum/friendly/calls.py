@@ -1,16 +1,16 @@
-"""Subsample and aggregate: evaluate a function on many blocks of rows, and release the core of its results."""
+"""`friendly_mean` and `subsample_and_aggregate`, and the rows that both read: all rows, or a random subset."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import MOST_WHOLE, Floats, UsageError, positive, whole, yes_or_no
 from ..errors import names as column_names
-from ..noise import public_permutation
+from ..noise import public_permutation, public_subset
 from ..numerics.wide_integers import Ints
 from ..privacy.budget import Budget
 from ..request.documentation import public
@@ -20,18 +20,105 @@ from ..session import Progress, Session, read_options
 from ..sources import Selection
 from .block_runner import BlockFunction, make_up_rows, run_blocks
 from .core import MOST_ROWS
-from .mean import SomeRows, counted_rows, some_rows
-from .plan import FriendlyGate, friendly_plan, require_replace
-from .radius import Radius, candidate_radii
+from .forecast import FriendlyGate, Radius, candidate_radii
+from .plan import VectorSource, friendly_plan, require_replace
 from .release import FriendlyRelease, NoCenter, read_friendly, run_friendly
 
 if TYPE_CHECKING:
     from ..ledger import DatasetAccount
 
+_USUAL_ROWS, _FRAME_ROWS, _USUAL_CELLS = 10_000, 1_000_000, 1 << 26
 _MOST_WORKERS = 1024
 _LONGEST_SECONDS = 1e7
 _NO_ORDER = "{} no stable order for shuffle=False. Leave it out."  # [T9]
-_FRAME_ROWS, _FRAME_CELLS = 1_000_000, 1 << 26
+
+
+@public
+def friendly_mean(
+    data: Any,
+    radius: Radius | Normal,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    budget: Budget | None = None,
+    gate: FriendlyGate | None = None,
+    noise: str = "auto",
+    neighbors: str = "replace",
+    columns: list[str] | tuple[str, ...] | None = None,
+    privacy_id: str | int | People | None = None,
+    max_rows: int | None = None,
+    rng: np.random.Generator | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    ledger: DatasetAccount | None = None,
+    request_id: str | None = None,
+) -> FriendlyRelease | NoCenter:
+    """Release the differentially private mean of the rows' FriendlyCore, wherever it lies.
+
+    Rows within `radius` of most other rows form the core; other rows have weight 0. No bounds are needed. Rows may hold
+    any value: a row that is not finite, or lies beyond 2^53 radii, has weight 0 and still counts in n.
+
+    Parameters
+    ----------
+    radius : float, (float, float) or Normal
+        The largest distance of two typical rows; or (low, high), between which a power of sqrt(2) is found privately;
+        or Normal rows, whose standard deviation gives the radius (their center is not used).
+    gate : FriendlyGate, optional
+        Options of the stability test.
+    noise : {"auto", "gaussian", "knorm"}, default "auto"
+        "knorm" has a Laplace test and a K-norm (L2) mean, and delta is only the failure probability of the test.
+        "auto" takes the one with less noise.
+    neighbors : {"replace"}, default "replace"
+        Only "replace" is supported, since every weight depends on n.
+    privacy_id : str, int or People, optional
+        The column that identifies people. Each person's rows become one, their mean or sum.
+    max_rows : int, optional
+        Above this number of rows (or people) a random subset is used. By default 10,000, fewer for very long rows.
+
+    Returns
+    -------
+    FriendlyRelease or NoCenter
+        The mean, or `NoCenter` (false) if too few rows lie close together.
+
+    Notes
+    -----
+    Privacy proof: [F5], [F7], [F8], [F12], for one replaced row, or person [T9].
+
+    References
+    ----------
+    Tsfadia, Cohen, Kaplan, Mansour & Stemmer 2022 (FriendlyCore), with the changes of [F9].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ellipsum as es
+    >>> rows = 1e6 + np.arange(2000.0).reshape(-1, 2) % 3
+    >>> release = es.friendly_mean(rows, 4.0, epsilon=1, delta=1e-6)
+    >>> bool(np.abs(release.value - 1e6).max() < 3)
+    True
+    """
+    require_replace(neighbors)
+    people = parse_people(privacy_id, ONE_ROW)
+    reading = read_options(rng, threads, progress, ledger, request_id)
+    with Session.open(data, Selection(columns), people, reading) as session:
+        some = some_rows(session, max_rows)
+        plan = friendly_plan(
+            some.vectors.used,
+            session.source.width,
+            candidate_radii(radius, session.source.width),
+            Budget.of(epsilon, delta, budget).as_typed(),
+            gate,
+            noise=noise,
+            vectors=some.vectors,
+            columns=session.source.columns,
+            people=people,
+        )
+
+        def run() -> FriendlyRelease | NoCenter:
+            stream = session.spend(plan.privacy, "a friendly mean", plan)
+            return run_friendly(plan, some.read(), stream, threads, session.progress)
+
+        return session.run_or_load_stored(run, read_friendly)
 
 
 @public
@@ -103,7 +190,7 @@ def subsample_and_aggregate(
 
     Notes
     -----
-    Privacy proof: [F10], and [T9] for people and sources without a stable row order. A ledger tells requests apart by
+    Privacy proof: [F10], and [T9] for people and sources without a stable row order. A ledger distinguishes requests by
     the name of the function, not by its code.
 
     References
@@ -131,13 +218,13 @@ def subsample_and_aggregate(
     people = parse_people(privacy_id, ONE_ROW)
     if people is not None and not shuffle:
         raise UsageError(_NO_ORDER.format("People have"))
-    name = _name_of(function, request_id)
+    name = _name_function(function, request_id)
     with Session.open(
         data, Selection(columns), people, read_options(rng, None, progress, ledger, request_id)
     ) as session:
         if not shuffle and not session.source.ordered:
             raise UsageError(_NO_ORDER.format("The rows of this source have"))
-        some = _rows(session, max_rows)
+        some = some_rows(session, max_rows, None if session.source.local else _FRAME_ROWS)
         n, unit, width = some.vectors.used, some.vectors.unit, session.source.width
         if count > min(n, MOST_ROWS):
             raise UsageError(
@@ -178,27 +265,21 @@ def subsample_and_aggregate(
         return session.run_or_load_stored(run, read_friendly)
 
 
-def _name_of(function: BlockFunction, request_id: str | None) -> str:
-    """The name of the function, by which a ledger tells requests apart."""
+def _name_function(function: BlockFunction, request_id: str | None) -> str:
+    """The name of the function, by which a ledger distinguishes requests."""
+    if not callable(function):
+        raise UsageError(f"function must be callable, got {type(function).__name__}.")
     name = str(getattr(function, "__qualname__", type(function).__qualname__))
     if request_id is not None and "<lambda>" in name:
         raise UsageError("request_id needs a function with a name, since all lambdas have the same. Use def.")
     return name
 
 
-def _rows(session: Session, max_rows: int | None) -> SomeRows:
-    """All rows, or a random subset of public size [F7]."""
-    if max_rows is None and session.source.local:
-        return counted_rows(session, lambda seed: session.source.every(), MOST_WHOLE)
-    usual = min(MOST_ROWS, _FRAME_ROWS, max(1000, _FRAME_CELLS // session.source.width))
-    return some_rows(session, usual if max_rows is None else max_rows)
-
-
 def deal(n: int, blocks: int, seed: bytes | None) -> list[Ints]:
-    """The rows of each block, sizes within one of each other: in order, or in that of a uniform permutation.
+    """The rows of each block, in order without a seed, otherwise in the order of a uniform permutation.
 
-    A function of n, the number of blocks and the seed [F10]. A block's rows are in the order of the permutation too:
-    where the source has no stable order, its order must not show in the block [T9].
+    A function of n, the number of blocks and the seed [F10]. Sizes of blocks differ by at most one. Rows within a block
+    are permuted too: where the source has no stable order, its order must not show in the block [T9].
     """
     order = np.arange(n) if seed is None else public_permutation(seed, n)
     return np.array_split(order, blocks)
@@ -219,3 +300,38 @@ def _dimension(function: BlockFunction, dimension: int | None, rows: int, column
             "Pass dimension=, the length of the vector that the function returns."
         )
     return int(length)
+
+
+@dataclass(frozen=True)
+class SomeRows:
+    """Rows of a source that were counted, and are read later."""
+
+    vectors: VectorSource
+    load: Callable[[], Floats]
+
+    def read(self) -> Floats:
+        """The rows; an error if their number has changed since they were counted."""
+        rows = self.load()
+        if len(rows) != self.vectors.used:
+            raise UsageError(f"The data had {self.vectors.used} rows when they were counted, and now has {len(rows)}.")
+        return rows
+
+
+def some_rows(session: Session, max_rows: int | None, usual: int | None = _USUAL_ROWS) -> SomeRows:
+    """All rows, or a random subset of public size [F7]. A one-shot iterator is held, since it can be counted once.
+
+    usual: the largest number of rows without `max_rows`, fewer for very long rows; None for all rows.
+    """
+    source, seed, most = session.source, session.seed(), MOST_WHOLE
+    if max_rows is not None:
+        most = whole("max_rows", max_rows, most=MOST_ROWS)
+    elif usual is not None:
+        most = min(usual, max(1000, _USUAL_CELLS // source.width))
+    unit = "rows" if session.people is None else "people"
+    if source.reopenable:
+        total = source.count()
+        vectors = VectorSource(min(most, total), total, unit)
+        return SomeRows(vectors, lambda: source.every() if most == MOST_WHOLE else source.sample(most, seed)[0])
+    every = source.every()
+    rows = every[public_subset(seed, len(every), min(most, len(every)))]
+    return SomeRows(VectorSource(len(rows), len(every), unit), lambda: rows)
