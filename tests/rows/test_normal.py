@@ -163,6 +163,7 @@ def agrees(errors, forecast):
     return abs(errors.mean() - forecast) < 6.5 * errors.std(ddof=1) / np.sqrt(errors.size)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_forecast_against_simulation(alpha):
     d, n = 10, 300
@@ -288,6 +289,7 @@ def forecast_at(plan, n):
     return dataclasses.replace(plan, request=dataclasses.replace(plan.request, n=n), **known).expected_squared_error
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("center_error", [0.0, 1e-6, 0.1])
 @pytest.mark.parametrize("n", [100, 10_000])
 @pytest.mark.parametrize("guess", [True, False])
