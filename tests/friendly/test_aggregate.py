@@ -363,7 +363,7 @@ def test_dimension_is_stated_or_learned_from_made_up_rows():
             raise ValueError
         return np.median(block, axis=0)
 
-    with pytest.raises(UsageError, match="dimension is missing"):
+    with pytest.raises(UsageError, match="Missing argument dimension"):
         ask(needs_real_rows, rows, blocks=BLOCKS, radius=1.5, dimension=None, **SPEND)
     stated = ask(needs_real_rows, rows, blocks=BLOCKS, radius=1.5, **SPEND)
     assert stated.value.shape == (3,)

@@ -210,6 +210,7 @@ def test_forecasts_are_honest(d, n, alpha, epsilon, clip):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:About .* of the rows were clipped:ellipsum.errors.AccuracyWarning")
 @pytest.mark.parametrize("error", [0.05, 0.5])
 @pytest.mark.parametrize("n", [200, 5000])
 def test_the_uncertain_center_is_in_the_forecast(error, n):
@@ -227,6 +228,7 @@ def test_the_uncertain_center_is_in_the_forecast(error, n):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:About .* of the rows were clipped:ellipsum.errors.AccuracyWarning")
 def test_wrong_assumptions_cost_accuracy_never_privacy():
     """Heavy tails, skew, std off by 2: within the stated factors of the source's rule."""
     d, n = 20, 2000
