@@ -39,7 +39,8 @@ method, and [proofs/audit.md](../proofs/audit.md) has its proof.
 ![Privacy curve that a mechanism claims, and the lower bound of the audit](../pictures/audit.svg)
 
 """
-WHOLE = "Here each run makes a whole release, from the first row to the published value. The rows of people are grouped once."
+WHOLE = "Each run makes a whole release, from the first row to the published value. Rows of people are grouped once."
+PEERS = "These sums follow the documentation of each library. The pairs are of the same kind."
 COLUMNS = "| mechanism | claimed | runs | claimed mu | mu at least | share | epsilon at least | contradicted |\n"
 
 
@@ -81,10 +82,7 @@ def main() -> None:
     text = HEAD + "## This library\n\n" + table(drawn)
     text += f"\n## Whole releases\n\n{WHOLE}\n\n" + table(whole)
     if peers:
-        text += (
-            "\n## Other libraries\n\nThese sums follow the documentation of each library. The pairs are of the same kind.\n\n"
-            + table(peers)
-        )
+        text += f"\n## Other libraries\n\n{PEERS}\n\n" + table(peers)
     PAGE.write_text(text)
 
 
