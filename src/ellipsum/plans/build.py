@@ -126,7 +126,10 @@ def choose_plan(plans: Iterable[P], error_of: Callable[[P], float]) -> P:
     """The plan of least squared error, with the errors of the others, which are kept no longer than they are needed."""
     best, least, errors = None, math.inf, {}
     for plan in plans:
-        error = errors[plan.mechanism] = error_of(plan)
+        try:
+            error = errors[plan.mechanism] = error_of(plan)
+        except OverflowError:  # The error of this mechanism is too large for doubles.
+            continue
         if best is None or error < least:
             best, least = plan, error
     if best is None:
