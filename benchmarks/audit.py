@@ -19,24 +19,28 @@ from ellipsum.apps.audit.cases import CASES, Case, case_of
 PAGE = Path(__file__).parents[1] / "docs" / "guides" / "audit-results.md"
 WHOLE_RUNS = {"sum-ball": 20_000, "people-mean": 20_000}
 CONFIDENCE = 0.9998
-"""Of each of about 45 lines: all of them hold at 99%."""
+"""Of each line. With about 45 lines, all bounds hold together with a confidence of 99%."""
 HEAD = """# Audit results
 
-What each mechanism claims, and what runs of it prove at least, at 99.98% confidence each, so that a true claim is
-contradicted anywhere on this page with a probability of at most 1%. `python -m benchmarks.audit` writes it. Each
-mechanism is run on two neighboring data sets that show as much of its privacy loss as we know how to show. A small
-result on a weaker pair says nothing for or against a mechanism. The method is in the [guide](audit.md), its proof
-in [proofs/audit.md](../proofs/audit.md).
+For each mechanism, the table has the privacy loss that it claims and a lower bound that an audit measured. Each lower
+bound has a confidence of 99.98%. So the probability that any true claim on this page is contradicted is at most 1%.
+`python -m benchmarks.audit` writes this page. It runs each mechanism on the two neighboring data sets with the largest
+privacy loss that we know. A low lower bound may only mean that the pair is weak. The [guide](audit.md) explains the
+method, and [proofs/audit.md](../proofs/audit.md) has its proof.
 
-"claimed mu" is that of the Gaussian curve with the claimed delta at epsilon = 0, which is the whole claim for Gaussian
-noise; "mu at least" is the audited lower bound. A claim with an additional delta allows a larger mu in events as rare
-as that; whether it is contradicted is decided against its whole curve. "epsilon at least" is at delta = 10^-5. Runs
-are for each data set.
+- *claimed mu*: the mu of the Gaussian curve that has the claimed delta at epsilon = 0. For Gaussian noise this is the
+  whole claim.
+- *mu at least*: the audited lower bound. *share*: this bound divided by the claimed mu.
+- *epsilon at least*: the lower bound of epsilon at delta = 10^-5.
+- *contradicted*: whether the lower bounds exceed the whole claimed privacy curve. A claim with an additional delta
+  allows a larger mu in rare events.
+- *runs*: the number of runs on each data set.
 
-![Privacy curve that a mechanism claims, and the curve that its runs prove at least](../pictures/audit.svg)
+![Privacy curve that a mechanism claims, and the lower bound of the audit](../pictures/audit.svg)
 
 """
-WHOLE = "The same, from the first row to the published value in each run; people's rows are grouped once."
+WHOLE = "Each run makes a whole release, from the first row to the published value. Rows of people are grouped once."
+PEERS = "These sums follow the documentation of each library. The pairs are of the same kind."
 COLUMNS = "| mechanism | claimed | runs | claimed mu | mu at least | share | epsilon at least | contradicted |\n"
 
 
@@ -78,9 +82,7 @@ def main() -> None:
     text = HEAD + "## This library\n\n" + table(drawn)
     text += f"\n## Whole releases\n\n{WHOLE}\n\n" + table(whole)
     if peers:
-        text += "\n## Other libraries\n\nSums as their own pages show them, on the same kind of pair.\n\n" + table(
-            peers
-        )
+        text += f"\n## Other libraries\n\n{PEERS}\n\n" + table(peers)
     PAGE.write_text(text)
 
 

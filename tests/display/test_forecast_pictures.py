@@ -30,6 +30,7 @@ PLANS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", PLANS)
 def test_a_plan_made_again_is_the_same(name):
     plan = PLANS[name]()
@@ -101,6 +102,7 @@ def test_the_ellipse_is_the_noise_of_the_columns_that_are_named():
             plan.plot(columns=wrong)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", PLANS)
 def test_plans_are_legible(name):
     check_legible(PLANS[name]().plot())

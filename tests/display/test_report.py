@@ -94,6 +94,7 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", [*RESULTS, *NOT_LOADED])
 def test_a_page_needs_nothing_else(name):
     text = page_of(name)
@@ -109,6 +110,7 @@ def test_a_page_needs_nothing_else(name):
     assert len(names) == len(set(names))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", [*RESULTS, *NOT_LOADED])
 def test_a_page_says_everything(name):
     page = Page(page_of(name))
@@ -119,6 +121,7 @@ def test_a_page_says_everything(name):
         assert words in page.text, words
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", RESULTS)
 def test_a_page_follows_from_what_was_published(name):
     """The release as it is read from its own JSON has the same page, to the byte."""
@@ -225,6 +228,7 @@ def test_many_columns_have_a_table_and_the_first_pictures(monkeypatch):
 # How to make it again -----------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", [name for name in RESULTS if name != "friendly"])
 def test_the_call_in_python_makes_the_same_plan(name):
     result = made(name)

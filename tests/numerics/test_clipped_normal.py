@@ -48,6 +48,7 @@ def by_quadrature(d, limit, power):
     return sum(parts)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("d", [1, 2, 3, 10, 100, 1000])
 @pytest.mark.parametrize("share", [1e-3, 0.1, 0.5, 0.9, 1.0, 1.2, 2.0])
 def test_equal_weights_by_quadrature(d, share):
@@ -168,6 +169,7 @@ def test_bias_of_an_uncertain_center_in_one_dimension(center_error, radius):
         assert found.common[0] == pytest.approx(exact, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("center_error", [0.03, 0.1, 0.3, 1.0, 3.0])
 @pytest.mark.parametrize("n", [10, 10**3, 10**6, 10**9, 10**12])
 def test_what_the_estimate_of_the_bias_costs(center_error, n):

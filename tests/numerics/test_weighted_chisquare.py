@@ -141,6 +141,7 @@ def imhof(weights, x):
     return 0.5 + values @ (half[:, None] * shares).ravel() / math.pi, left_out
 
 
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("share", [0.5, 1.0, 2.0])
 def test_body_agrees_with_an_oscillatory_integral(alpha, share):

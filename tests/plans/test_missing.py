@@ -60,6 +60,7 @@ def wanted(x, missing, statistic, center):
     return value, np.isfinite(x).sum(axis=0)
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("pattern", [slow("none"), "random", slow("large"), slow("infinite")])
 @pytest.mark.parametrize("missing", [None, "skip", "drop_row", "none", [1.5, 0.0, 10.25]])
 @pytest.mark.parametrize("kind", ROWS)
@@ -98,6 +99,7 @@ def test_one_number_fills_every_column():
         assert made.counts.rows.tolist() == [2000.0] * 3
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("pattern", ["none", "random", "large"])
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_unknown_rows_are_over_the_rows_that_have_a_column(relation, pattern):
@@ -222,6 +224,7 @@ def test_wrong_words_are_refused():
 # Errors -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("share", [0.0, 0.3])
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("statistic", ["mean", "sum"])
@@ -245,6 +248,7 @@ def test_errors_are_as_forecast(statistic, relation, share):
     assert 5 * se < 0.5 * forecast
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("share", [slow(0.0), 0.3])
 @pytest.mark.parametrize("missing", ["skip", "drop_row", "none"])
 @pytest.mark.parametrize("relation", RELATIONS)

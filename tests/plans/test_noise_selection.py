@@ -38,6 +38,7 @@ def test_balls_too(d, most):
     assert share(es.Ball(1.0), d) <= most
 
 
+@pytest.mark.one_in(2)
 def test_the_choice_is_the_least_forecast_and_never_above_the_gaussian():
     for d in (1, 3, 10, 40, 300):
         for rows in (es.Box(0.0, 1.0), es.Ball(2.0), es.Normal(np.zeros(d), std=1.0)):
@@ -113,6 +114,7 @@ def drawn():
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("law", ["knorm_l2", "knorm_linf"])
 def test_measured_errors_are_those_of_the_forecast(drawn, law):
     """The mean of squared errors, within 6.2 standard errors of it, and a percent for the count of rows left out."""
@@ -132,6 +134,7 @@ def test_intervals_have_the_laws_own_quantiles(drawn, law):
         assert low <= count <= high
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("rows", "far"), [(es.Box(0.0, 1.0), 1.0), (es.Ball(0.5, center=0.5), 1.0)])
 def test_neighbors_cannot_be_told_apart_by_more_than_epsilon(rows, far):
     """Two data sets a whole row apart: no event is more than e^epsilon times as likely, tested at 40 thresholds."""

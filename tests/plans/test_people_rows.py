@@ -106,6 +106,7 @@ def extremes(kind):
     ]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("kind", ROWS)
 @pytest.mark.parametrize("statistic", ["mean", "sum"])
@@ -241,6 +242,7 @@ def test_how_many_rows_people_have_is_counted_by_octave(relation):
     assert nobody.max_rows == 1
 
 
+@pytest.mark.slow
 def test_the_histogram_has_the_noise_that_it_states():
     who, rows, _ = visits(300)
     generator, repeats = rng(3), 200

@@ -135,6 +135,7 @@ def test_forecast_matches_simulation_for_an_exact_center(d, alpha, n):
     assert abs(errors.mean() - shape.clipping_error) > 6 * spread
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("center_error", [0.1, 0.5, 2.0])
 @pytest.mark.parametrize(("d", "n"), [(1, 400), (8, 400), (60, 400)])
 def test_forecast_matches_simulation_for_an_uncertain_center(d, n, center_error):
@@ -164,6 +165,7 @@ def test_one_wide_column_beside_many_where_noise_is_large(d, n, multiplier):
     assert shape.error <= ball.error * (1 + 1e-9)
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("center_error", [0.0, 0.1, 3.0])
 @pytest.mark.parametrize("n", [1, 100, 10**4, 10**8, 10**12])
 @pytest.mark.parametrize(("d", "alpha"), [(1, 0.0), (20, 1.0), (100, 1.0), (60, 100.0)])
@@ -211,6 +213,7 @@ def test_grouping_loses_nothing_that_matters(monkeypatch):
     assert weighted(grouped) == pytest.approx(weighted(whole), rel=1e-4)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("d", "alpha", "n"), [(10_000, 1.0, 10**5), (100_000, 0.01, 10**4), (100_000, 2.0, 10**9)])
 def test_many_dimensions(d, alpha, n):
     stds = zipf(d, alpha)

@@ -34,6 +34,7 @@ def true_means(data, codes):
 # What is promised: errors of eight complete columns, in units of a column's width over the size --------------
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("neighbors", "noise", "most"),
     [
@@ -60,6 +61,7 @@ def test_measured_errors(neighbors, noise, most, listed):
         assert errors[1] == pytest.approx(forecast, rel=0.03)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("noise", ["gaussian", "knorm"])
 @pytest.mark.parametrize("statistic", ["mean", "sum"])
 @pytest.mark.parametrize("missing", ["skip", "none"])

@@ -21,6 +21,7 @@ def gain(found, method, truth, **options):
     return difference.mean() / (difference.std(ddof=1) / np.sqrt(difference.size))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statistic", ["sum", "mean"])
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
 def test_james_stein_helps_near_the_center_and_never_hurts_far_away(statistic, relation):
@@ -50,6 +51,7 @@ def sure(found):
     return [r for r in found if id(r) not in unsure]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
 def test_james_stein_with_counts_of_every_column(relation):
     """Rows that lack entries: it helps near the center, does not hurt far from it, for means as for sums."""

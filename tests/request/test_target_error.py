@@ -14,6 +14,7 @@ def error_of(plan):
     return math.sqrt(plan.expected_squared_error)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("rows", [BOX, es.Normal({"a": (3, 1), "b": (0, 2)}), es.Ball(2.0, center=[0.0, 0.0])])
 @pytest.mark.parametrize("delta", [0, 1e-6])
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])

@@ -133,6 +133,7 @@ QUICK = [CALLS[name] for name in PERSONAL]
 # --- calls --------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize(("source", "call", "kind", "change"), some(CALLS.values(), 29, False) + some(QUICK, 19, True))
 def test_a_call_on_two_neighbors(source, call, kind, change, seen, place, counted):
     compare_calls(source, call, kind, change, seen, place)
@@ -235,6 +236,7 @@ def within(plan, moved):
     return spent <= Fraction(plan.privacy.pure[0])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("source", "kind", "change"), one_in(4, BY_ROWS) + one_in(20, BY_PEOPLE, ALWAYS))
 def test_the_sums_of_neighbors_are_as_near_as_the_noise_supposes(source, kind, change, place, counted):
     made, data = change_of(kind, change), started(kind)
@@ -464,6 +466,7 @@ def some_commands(often):
     return [pytest.param(*values, id="-".join(values)) for values in chosen]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("source", "command", "kind", "change"), some_commands(23))
 def test_a_command_on_two_neighbors(source, command, kind, change, heard, place, counted):
     compare_commands(source, command, kind, change, heard, place)

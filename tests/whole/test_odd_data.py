@@ -308,6 +308,7 @@ CALLS = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.filterwarnings("ignore::ellipsum.projection.forecast.ProjectionWarning")  # of the public plan
 @pytest.mark.parametrize("arithmetic", ["warn", "raise"])
 @pytest.mark.parametrize("call", CALLS)

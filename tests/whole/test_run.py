@@ -61,6 +61,7 @@ def test_entries_outside_their_bounds_are_clamped_one_by_one(relation):
     assert len(told) == 2
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
 @pytest.mark.parametrize("release", [es.sum, es.mean])
 def test_noise_has_the_stated_covariance_and_not_a_tenth_less(relation, release):
@@ -262,6 +263,7 @@ def test_a_saved_plan_gives_the_same_release():
     assert np.array_equal(plan.release(x, rng=rng()).value, again.release(x, rng=rng()).value)
 
 
+@pytest.mark.slow
 def test_whoever_waits_is_told_once_that_kernels_compile(tmp_path):
     """On a terminal; silence elsewhere."""
     code = "import pty, sys; pty.spawn([sys.executable, '-c', 'import ellipsum.kernels.ellipsoid'])"

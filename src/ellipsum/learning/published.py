@@ -104,7 +104,8 @@ def coinpress(rounds: Rounds, steps: int, std: Any) -> Region:
     d, left = rounds.d, rounds.left
     largest = float(rounds.magnitude.max())
     if std is not None:
-        stds = vector("std", np.broadcast_to(floats("std", std), d), d)
+        stds = floats("std", std)
+        stds = vector("std", np.broadcast_to(stds, d) if stds.ndim == 0 else stds, d)
         if not (stds > 0).all():
             raise UsageError("std must be > 0. It bounds the standard deviation of each column.")
         white, radius = Ellipsoid(np.zeros(d), 1 / stds), length(largest / stds)

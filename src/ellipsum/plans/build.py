@@ -120,7 +120,10 @@ def choose_plan(plans: Iterable[P], error_of: Callable[[P], float]) -> P:
     """Select the plan with the smallest squared error, and record the errors of all mechanisms in it."""
     best, least, errors = None, math.inf, {}
     for plan in plans:
-        error = errors[plan.mechanism] = error_of(plan)
+        try:
+            error = errors[plan.mechanism] = error_of(plan)
+        except OverflowError:  # The error of this mechanism is too large for doubles.
+            continue
         if best is None or error < least:
             best, least = plan, error
     if best is None:

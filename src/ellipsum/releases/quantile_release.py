@@ -27,7 +27,7 @@ from ..display.wording import (
     many,
     people_facts,
 )
-from ..errors import Floats, UsageError, listing, open_unit, shown, vector
+from ..errors import Floats, UsageError, floats, listing, open_unit, shown, vector
 from ..request.groups import Value
 from ..request.quantiles import Quantiles
 from ..util import json_codec
@@ -108,7 +108,7 @@ class QuantileRelease(StatisticRelease):
 
     def cdf(self, x: ArrayLike) -> Floats:
         """The share of values at most x for any numbers x, at no privacy cost: (columns, numbers), or (groups, ...)."""
-        numbers = vector("x", np.atleast_1d(x))
+        numbers = vector("x", np.atleast_1d(floats("x", x)))
         return self._each(lambda j, g: share_at(*self._distribution(j, g), numbers, self._are_values[j]))
 
     def confidence_interval(

@@ -104,7 +104,12 @@ class Bins(Rows):
 def bins_of_columns(bins: Any, categories: Any, columns: Any) -> Bins:
     """The arguments `bins` and `categories` of a histogram; `columns` may name the column of a list alone."""
     if columns is not None:
-        chosen = [columns] if isinstance(columns, (str, int)) else list(columns)
+        try:
+            chosen = [columns] if isinstance(columns, (str, int)) else list(columns)
+        except TypeError:
+            chosen = []
+        if not chosen or not all(isinstance(name, (str, int, np.integer)) for name in chosen):
+            raise UsageError("columns must be a list of names or positions of columns.")
         lists = [isinstance(given, Mapping) for given in (bins, categories) if given is not None]
         if lists == [False] and len(chosen) == 1:
             bins = None if bins is None else {chosen[0]: bins}

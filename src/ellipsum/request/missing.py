@@ -86,7 +86,7 @@ def parse_missing(missing: Missing) -> str | float | tuple[float, ...] | None:
 
 def _numbers(value: float | Sequence[float]) -> Floats:
     numbers = floats("missing", value)
-    if numbers.ndim > 1 or not np.isfinite(numbers).all():
+    if numbers.ndim > 1 or not numbers.size or not np.isfinite(numbers).all():
         raise UsageError("missing must be 'skip', 'drop_row', 'none', a finite number, or one per column.")
     return numbers
 

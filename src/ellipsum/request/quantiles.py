@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..errors import Floats, UsageError, choice, vector, whole
+from ..errors import Floats, UsageError, choice, floats, vector, whole
 from ..rows import LearnedRows, Rows, Unknown
 from ..util import json_codec
 from ..util.structural_equality import ValueEquality
@@ -89,7 +89,7 @@ def quantiles_of_description(quantiles: float | Sequence[float] | None) -> Quant
 
 def parse_probabilities(q: float | Sequence[float]) -> tuple[float, ...]:
     """Check one probability, or several."""
-    parsed = vector("q", [q] if np.ndim(q) == 0 else q)
+    parsed = vector("q", np.atleast_1d(floats("q", q)))
     if (parsed < 0).any() or (parsed > 1).any():
         raise UsageError("q must hold probabilities between 0 and 1.")
     return tuple(parsed.tolist())
@@ -100,11 +100,15 @@ def _parse_bins(bins: Any) -> Any:
         return bins
     if isinstance(bins, (int, np.integer)):
         return whole("bins", bins, least=2, most=MOST_BINS)
-    if isinstance(bins, str) or not hasattr(bins, "__len__") or not len(bins):
+    try:
+        edges = [] if isinstance(bins, (str, Mapping)) else list(bins)
+    except TypeError:
+        edges = []
+    if not edges:
         raise UsageError("bins must be 'integer', a number of bins, edges, or a list of edges for each column.")
-    if np.ndim(bins[0]) == 0:
-        return _increasing(bins)
-    return tuple(_increasing(edges) for edges in bins)
+    if floats("bins", edges[0]).ndim == 0:
+        return _increasing(edges)
+    return tuple(_increasing(part) for part in edges)
 
 
 def _increasing(edges: Any) -> tuple[float, ...]:

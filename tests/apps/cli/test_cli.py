@@ -74,6 +74,7 @@ def test_mean_of_a_csv_as_json(people):
     assert SECRET not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_numbers_that_json_does_not_have_are_refused_before_anything_is_read(people, tmp_path):
     for command in (
         ["sum", people, "--columns", "age"],
@@ -104,6 +105,7 @@ def test_the_same_words_serve_parquet_with_nulls_decimals_and_nested_columns(peo
     assert (abs(release.value - truth) < 6.4 * release.noise_std).all()
 
 
+@pytest.mark.slow
 def test_normal_rows_from_words_and_files(tmp_path, people):
     words = ["--normal", "age=45:15", "--normal", "income=2500:900", "--center-error", "0.3"]
     done = run("mean", people, *words, *BUDGET, "--json")
@@ -127,6 +129,7 @@ def test_people_get_a_table(people):
     assert "epsilon = 1, delta = 1e-06" in done.stdout
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "content",
     [
@@ -149,6 +152,7 @@ def test_files_as_they_really_are(tmp_path, content):
     assert np.isfinite(json.loads(done.stdout)["value"]).all()
 
 
+@pytest.mark.slow
 def test_a_header_of_many_columns_alone(tmp_path):
     path = tmp_path / "wide.csv"
     path.write_text(",".join(f"c{i}" for i in range(200_000)) + "\n")
@@ -163,6 +167,7 @@ def test_gzip(tmp_path, people):
     assert run("mean", path, *BOUNDS, *BUDGET, "--json").returncode == 0
 
 
+@pytest.mark.slow
 def test_bounds_from_files_and_for_every_column(tmp_path, people):
     as_json, as_csv = tmp_path / "b.json", tmp_path / "b.csv"
     as_json.write_text('{"age": [0, 120], "income": [0, 5000]}')
@@ -201,6 +206,7 @@ def test_version_and_help():
     assert run().returncode == 2
 
 
+@pytest.mark.slow
 def test_help_examples_run(people):
     """Every `ellipsum ...` line in a command's help is executed as it stands; the studio's are in tests_browser."""
     from ellipsum.apps.cli.commands import app
@@ -216,6 +222,7 @@ def test_help_examples_run(people):
         assert done.returncode == 0, f"{line}: {done.stderr}"
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("words", "code", "word"),
     [

@@ -33,6 +33,7 @@ def test_learn_then_release_with_the_learned_bounds(folder):
     assert "no other --bounds" in both.stderr
 
 
+@pytest.mark.slow
 def test_a_magnitude_is_enough_and_a_plan_can_be_saved(folder):
     plan = run(
         *("plan", "--n", 4000, "--columns", "age,income", "--statistic", "mean", "--magnitude", 1e6),

@@ -47,6 +47,7 @@ FILLED = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("word", [None, "skip", "drop_row", *FILLED])
 def test_each_rule_for_missing_entries_gives_its_own_mean(people, word):
     words = [] if word is None else ["--missing", word]
@@ -63,6 +64,7 @@ def test_each_rule_for_missing_entries_gives_its_own_mean(people, word):
     }.get(word, "fill")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("word", "said", "rows"),
     [
@@ -97,6 +99,7 @@ def test_the_rule_where_nothing_can_be_missing_by_type(tmp_path):
     assert "non-missing" not in done.stdout
 
 
+@pytest.mark.slow
 def test_weights_and_no_check_reach_the_plan(people):
     equal = released("mean", people, *BOUNDS, "--error-weights", "equal")
     relative = released("mean", people, *BOUNDS)
@@ -111,6 +114,7 @@ def test_weights_and_no_check_reach_the_plan(people):
     assert unchecked.plan.scaled_std < relative.plan.scaled_std
 
 
+@pytest.mark.slow
 def test_the_same_words_make_a_plan(people, tmp_path):
     words = [*BOUNDS, "--missing", "drop_row", "--error-weights", "equal", "--no-count-clipped", *BUDGET]
     done = run("plan", "--n", 900, "--statistic", "mean", *words, "-o", tmp_path / "plan.json")
@@ -198,6 +202,7 @@ def test_learning_shows_its_forecast_and_may_be_refused(people):
     assert thin.stderr.splitlines()[-1].startswith("error: ")
 
 
+@pytest.mark.slow
 def test_an_absolute_database_has_four_slashes(tmp_path):
     import duckdb
 

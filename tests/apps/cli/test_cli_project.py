@@ -71,6 +71,7 @@ def test_chooses_k_and_says_when_distances_are_useless(points, tmp_path):
     assert Projection.load(tmp_path / "s.parquet").d == 3
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("words", "code", "word"),
     [

@@ -410,6 +410,7 @@ def test_a_projection_does_not_replace_its_data(tmp_path):
 # Outputs that are full, closed or speak another language -------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("how", [[], ["--json"]], ids=["table", "json"])
 def test_a_full_standard_output(people, how, count):
     with open("/dev/full", "w") as full:
@@ -448,6 +449,7 @@ def test_nobody_to_ask(people):
     assert (asked.returncode, asked.stdout) == (1, ""), asked.stderr
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "settings",
     [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}],
@@ -469,6 +471,7 @@ def test_a_locale_without_the_characters(tmp_path, settings, count):
 LONG = "x" * 5000
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("words", "code"),
     [
@@ -510,6 +513,7 @@ def crowd(tmp_path_factory):
     return write_people(tmp_path_factory.mktemp("crowd") / "people.csv", 100_000)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("limit", [0, 1000, 500_000])
 def test_a_full_temporary_folder_while_people_are_grouped(crowd, temporary, limit, count):
     words = ["mean", crowd, *BOUNDS, *BUDGET, "--privacy-id", "name", "--json"]
@@ -520,6 +524,7 @@ def test_a_full_temporary_folder_while_people_are_grouped(crowd, temporary, limi
     count(1)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["mean", "learn", "project"])
 def test_a_full_disk_leaves_no_half_of_a_result(crowd, tmp_path, name, count):
     folder = tmp_path / "out"
@@ -559,6 +564,7 @@ cli.main()
 """
 
 
+@pytest.mark.slow
 def test_few_file_handles(people, temporary, count):
     limits = [3, 4, 5, 6, 8, 48]
     words = ["mean", people, *BOUNDS, *BUDGET, "--privacy-id", "name", "--json"]
@@ -579,6 +585,7 @@ def test_few_file_handles(people, temporary, count):
     count(len(limits))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("target", ["/proc/o.json", "/dev/null/o.json", "/nonexistent/o.json"])
 def test_folders_that_cannot_be_written(people, target, count):
     honest(run("mean", people, *BOUNDS, *BUDGET, "-o", target), 4, target)
@@ -624,6 +631,7 @@ def test_every_kernel_loads_where_no_cache_can_be_written(frozen):
     assert len(done.stdout.split()) >= 10
 
 
+@pytest.mark.slow
 def test_it_runs_where_no_cache_can_be_written(frozen, people, count):
     done = run("mean", people, *BOUNDS, *BUDGET, "--privacy-id", "name", "--json", settings=frozen)
     assert done.returncode == 0, done.stderr
@@ -649,6 +657,7 @@ def _flip(data):
 DAMAGES = {"emptied": lambda data: b"", "cut": lambda data: data[: len(data) // 2], "flipped": _flip}
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_cache_is_made_anew(tmp_path, suffix, damage, count):
@@ -763,6 +772,7 @@ def check_words(found):
             assert err.splitlines()[-1].startswith("error: "), (words, err)
 
 
+@pytest.mark.slow
 def test_wrong_words_are_told_plainly(people, count):
     moments = random.Random(3)
     cases = list(wrong_words(people.parent, lambda pairs: moments.sample(pairs, 12)))

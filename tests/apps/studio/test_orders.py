@@ -75,6 +75,7 @@ def in_shell(line, capsys):
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", FORMS)
 def test_the_command_and_the_python_text_make_the_same_request(name, folder, capsys, monkeypatch):
     """Both plans are the studio's own, to the last field."""

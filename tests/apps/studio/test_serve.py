@@ -23,6 +23,7 @@ def run(*words, command=COMMAND):
     return subprocess.run([*command, *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
