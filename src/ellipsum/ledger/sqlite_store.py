@@ -44,7 +44,7 @@ class SqliteTransaction:
 
 
 @contextmanager
-def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[SqliteTransaction]:
+def _open_transaction(connection: sqlite3.Connection, begin: str) -> Iterator[SqliteTransaction]:
     """Commit all statements of a transaction, or none."""
     connection.execute(begin)
     try:
@@ -78,7 +78,7 @@ class MemoryStore:
     def writing(self) -> Iterator[SqliteTransaction]:
         if os.getpid() != self._pid:  # A copy would have the whole budget again.
             raise UsageError(_ONE_PROCESS)
-        with self._lock, _transaction(self._connection, "begin immediate") as transaction:
+        with self._lock, _open_transaction(self._connection, "begin immediate") as transaction:
             yield transaction
 
     reading = writing
@@ -120,7 +120,7 @@ class SqliteStore:
 
     @contextmanager
     def _transaction(self, what: str, begin: str) -> Iterator[SqliteTransaction]:
-        with self._lock, self._translate_errors(what), _transaction(self._open(), begin) as transaction:
+        with self._lock, self._translate_errors(what), _open_transaction(self._open(), begin) as transaction:
             self._check_schema(transaction.connection)
             yield transaction
 
