@@ -164,8 +164,8 @@ class GroupRelease(Tabular, VectorRelease):
         groups = "1 group has" if few == 1 else f"{few:,} groups have"
         return (
             *before,
-            f"{groups} hardly more rows, or values of a column, than the noise of the counts. Their means were clamped to "
-            "the bounds and carry hardly any information. Use larger groups or a larger budget.",
+            f"{groups} hardly more rows, or values of a column, than the noise of the counts. Their means were clamped "
+            "to the bounds and carry hardly any information. Use larger groups or a larger budget.",
         )
 
     def shrink(self) -> GroupRelease:
