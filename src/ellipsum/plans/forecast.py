@@ -94,7 +94,7 @@ class VectorForecast(VectorNumbers, StatisticPlan[Release]):
     def _noise_errors(self) -> Floats | None:
         """Root mean square error of each column without clipping [U2][U6]."""
         expected = expect(self)
-        return None if expected is None else widen(self, noise_of(self, expected).stds, expected.rows)
+        return None if expected is None else widen(self, noise_of(self, expected).stds, expected.counts)
 
     @property
     def _clipping_errors(self) -> Floats | None:
