@@ -34,13 +34,7 @@ from ..privacy.budget import Budget
 from ..privacy.guarantee import Privacy, compose
 from ..releases.clipping_bias import list_columns
 from ..releases.decode import Noise, count_stds, expect, noise_of, widen
-from ..releases.documents import (
-    Facts,
-    clamping_facts,
-    describe_mechanism,
-    missing_facts,
-    plan_warnings,
-)
+from ..releases.documents import Facts, clamping_facts, describe_mechanism, missing_facts, plan_warnings
 from ..releases.numbers import PublicNumbers, VectorNumbers, of_part
 from ..releases.release import Release
 from ..request.missing import COMPLETE
@@ -100,7 +94,7 @@ class VectorForecast(VectorNumbers, StatisticPlan[Release]):
     def _noise_errors(self) -> Floats | None:
         """Root mean square error of each column without clipping [U2][U6]."""
         expected = expect(self)
-        return None if expected is None else widen(self, noise_of(self, expected).stds, expected.rows)
+        return None if expected is None else widen(self, noise_of(self, expected).stds, expected.counts)
 
     @property
     def _clipping_errors(self) -> Floats | None:

@@ -286,7 +286,7 @@ class VectorRelease(StatisticRelease):
     @property
     def _widened_stds(self) -> Floats:
         """Noise stds. Those of a mean are larger if the count that it is divided by is uncertain [U2]."""
-        return widen(self.vector_plan, self.noise_std, self.decoded.rows)
+        return widen(self.vector_plan, self.noise_std, self.decoded.counts)
 
     @property
     def _center(self) -> Floats:
@@ -344,7 +344,7 @@ class VectorRelease(StatisticRelease):
     def _with_learned_bias(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """Interval ends, widened by the bias of clamping to learned bounds [L11]."""
         assert self.learned is not None
-        return self.learned.widened(low, high, np.maximum(self.decoded.rows.rows, 1.0), self.statistic in SUMS)
+        return self.learned.widened(low, high, np.maximum(self.decoded.counts.rows, 1.0), self.statistic in SUMS)
 
 
 def is_of_population(target: str, people: People | None) -> bool:

@@ -192,7 +192,7 @@ class Decoded:
 
     value: Floats
     offset: Floats
-    rows: RowCounts
+    counts: RowCounts
 
 
 def decode(plan: VectorNumbers, noisy: Floats, missing: MissingCounts | None = None) -> Decoded:
@@ -291,7 +291,7 @@ def noise_of(plan: VectorNumbers, decoded: Decoded, missing: MissingCounts | Non
     ellipsoid, std = plan.noise_base
     if plan.statistic in SUMS:
         return Noise(ellipsoid, std) if plan.needs_no_count and missing is None else _sum_noise(plan, decoded, missing)
-    counts, offset = decoded.rows, decoded.offset
+    counts, offset = decoded.counts, decoded.offset
     divisor = np.maximum(counts.rows, 1.0)
     least = float(divisor.min())
     stretch = None if (divisor == least).all() else least / divisor
@@ -305,7 +305,7 @@ def noise_of(plan: VectorNumbers, decoded: Decoded, missing: MissingCounts | Non
 
 def _sum_noise(plan: VectorNumbers, decoded: Decoded, missing: MissingCounts | None) -> Noise:
     """[U2][U6] The noise of c N_j + T_j."""
-    (ellipsoid, std), counts = plan.noise_base, decoded.rows
+    (ellipsoid, std), counts = plan.noise_base, decoded.counts
     center = plan.ellipsoid.center
     shared = center * counts.shared if counts.shared else None
     own = np.abs(center if missing is None else missing.fill) * counts.own if counts.own.any() else None
@@ -315,10 +315,10 @@ def _sum_noise(plan: VectorNumbers, decoded: Decoded, missing: MissingCounts | N
 def group_stds(plan: VectorNumbers, decoded: Decoded) -> Floats:
     """Noise stds of the statistics of groups."""
     base, std = plan.noise_base
-    sums, stds = base.reach * std, decoded.rows.stds
+    sums, stds = base.reach * std, decoded.counts.stds
     if plan.statistic in SUMS:
         return np.asarray(np.hypot(sums, np.abs(plan.ellipsoid.center) * stds))
-    divisor = np.maximum(decoded.rows.rows, 1.0)
+    divisor = np.maximum(decoded.counts.rows, 1.0)
     return np.asarray(np.hypot(sums / divisor, np.abs(decoded.offset) * stds / divisor))
 
 

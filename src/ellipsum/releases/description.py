@@ -42,7 +42,7 @@ class Described(VectorRelease):
     @property
     def count(self) -> Floats:
         """The number of non-missing values of each column: noisy and at least 0, or n if no value can be missing."""
-        return np.maximum(self.decoded.rows.rows, 0.0)  # [U10]
+        return np.maximum(self.decoded.counts.rows, 0.0)  # [U10]
 
     @cached_property
     def squares(self) -> Floats:
@@ -102,7 +102,7 @@ class Described(VectorRelease):
     def _variance_stds(self) -> tuple[Floats, Floats]:
         """[D1] The std of a variance's noise to first order, and that of the offset, whose square is the next order."""
         values, doubt = self._value_stds
-        row_stds, offset = self.decoded.rows.stds, self._offsets
+        row_stds, offset = self.decoded.counts.stds, self._offsets
         lever = 1 - self.squares + 2 * offset**2
         spread = np.sqrt(self.vector_plan.square_stds**2 + (2 * offset * values) ** 2 + (lever * row_stds) ** 2)
         return spread * doubt, np.hypot(values, offset * row_stds) * doubt
@@ -112,7 +112,7 @@ class Described(VectorRelease):
         """Stds of the noise of sums, and 1 / rows, widened where the number of rows is in doubt."""
         rows = np.maximum(self.count, 1.0)
         ellipsoid, std = self.vector_plan.noise_base
-        doubt = np.sqrt(1 + 3 * np.minimum(self.decoded.rows.stds / rows, 1.0) ** 2) / rows
+        doubt = np.sqrt(1 + 3 * np.minimum(self.decoded.counts.stds / rows, 1.0) ** 2) / rows
         return ellipsoid.reach * std / self._unit, doubt
 
     def _multiples(self, level: float) -> Floats:
@@ -134,7 +134,7 @@ class Described(VectorRelease):
         spread, shift = self._variance_stds
         reach = many * spread + (many * shift) ** 2
         low, high = self._variances - reach, np.maximum(self._variances, 0.0) + reach
-        few = in_doubt(self.count, self.decoded.rows.stds)
+        few = in_doubt(self.count, self.decoded.counts.stds)
         ends = np.stack([np.where(few, 0.0, low), np.where(few, 1.0, high)], axis=-1)
         spans: Floats = np.sqrt(np.clip(ends, 0.0, 1.0))
         return spans
@@ -156,13 +156,13 @@ class Described(VectorRelease):
         if kind == "std":
             return self._root_bounds(many) * self._half[:, None]
         most = float(self.vector_plan.n or 0) if self.vector_plan.public_rows else np.inf
-        reach = many * self.decoded.rows.stds
+        reach = many * self.decoded.counts.stds
         return np.clip(np.stack([self.count - reach, self.count + reach], axis=-1), 0.0, most)
 
     def _population_interval(self, level: float) -> Floats:
         """[D3] The release's own half-width, and the sampling error of the largest std that the noise allows."""
         largest, multiple = self.confidence_interval(level, "std")[..., 1], normal_multiple(level)
-        rows = np.maximum(self.count - multiple * self.decoded.rows.stds, 1.0)
+        rows = np.maximum(self.count - multiple * self.decoded.counts.stds, 1.0)
         half = np.hypot(self.half_widths(level), multiple * largest / np.sqrt(rows))
         return np.stack([np.clip(self.raw_value + end, *self._possible_range) for end in (-half, half)], axis=-1)
 
@@ -234,7 +234,7 @@ class Description(Described, Release):
         first, second = np.triu_indices(self.value.size, 1)
         values, doubt = self._value_stds
         one, other = self._offsets[first], self._offsets[second]
-        counts = (self.products - 2 * one * other) * self.decoded.rows.stds[first]
+        counts = (self.products - 2 * one * other) * self.decoded.counts.stds[first]
         parts = self.plan.product_std**2 + (one * values[second]) ** 2 + (other * values[first]) ** 2 + counts**2
         shift = many * self._variance_stds[1]
         reach: Floats = many[first] * np.sqrt(parts) * doubt[first] + shift[first] * shift[second]
@@ -277,7 +277,7 @@ class Description(Described, Release):
         for j, name in enumerate(self.names(most)):
             mean, std = self.standard_error[j], self.std_error[j]
             lines.append([
-                shown(name), documents.format_count(float(self.count[j]), float(self.decoded.rows.stds[j])),
+                shown(name), documents.format_count(float(self.count[j]), float(self.decoded.counts.stds[j])),
                 format_number(float(self.value[j]), float(mean)), format_interval(means[j], mean),
                 format_number(float(self.std[j]), float(std)), format_interval(stds[j], std),
             ])  # fmt: skip

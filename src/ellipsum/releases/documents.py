@@ -149,7 +149,7 @@ def known_bounds(release: VectorRelease, most: int | None = None) -> tuple[Float
         return np.full(value.size, -np.inf), np.full(value.size, np.inf)
     if release.statistic not in SUMS:
         return low, high
-    times = np.maximum(release.decoded.rows.rows[:most], 1.0)
+    times = np.maximum(release.decoded.counts.rows[:most], 1.0)
     with np.errstate(over="ignore", invalid="ignore"):
         return low * times, high * times
 

@@ -123,7 +123,7 @@ class GroupRelease(Tabular, VectorRelease):
     @property
     def counts(self) -> Floats:
         """The noisy number of rows, or people, of each group."""
-        return np.asarray(self.decoded.rows.count, np.float64)
+        return np.asarray(self.decoded.counts.count, np.float64)
 
     @property
     def count_std(self) -> float:
@@ -140,7 +140,7 @@ class GroupRelease(Tabular, VectorRelease):
         """(groups, d): noise of sums and counts [U2], and the expected clipping error for rows as described."""
         clipping = self.plan.one.sum_clipping_errors
         if self.statistic not in SUMS:
-            clipping = clipping / np.maximum(self.decoded.rows.rows, 1.0)
+            clipping = clipping / np.maximum(self.decoded.counts.rows, 1.0)
         return np.hypot(self._widened_stds, clipping) if clipping.any() else self._widened_stds
 
     @property
@@ -158,14 +158,14 @@ class GroupRelease(Tabular, VectorRelease):
         before = () if self.learned is None else self.learned.warnings
         if self.statistic in SUMS:
             return before
-        few = int(in_doubt(self.decoded.rows.rows, self.decoded.rows.stds).any(axis=1).sum())
+        few = int(in_doubt(self.decoded.counts.rows, self.decoded.counts.stds).any(axis=1).sum())
         if not few:
             return before
         groups = "1 group has" if few == 1 else f"{few:,} groups have"
         return (
             *before,
-            f"{groups} hardly more rows, or values of a column, than the noise of the counts. Their means were clamped to "
-            "the bounds and carry hardly any information. Use larger groups or a larger budget.",
+            f"{groups} hardly more rows, or values of a column, than the noise of the counts. Their means were clamped "
+            "to the bounds and carry hardly any information. Use larger groups or a larger budget.",
         )
 
     def shrink(self) -> GroupRelease:
@@ -284,7 +284,7 @@ class GroupDescription(Described, GroupRelease):
 
     def parts(self) -> dict[str, tuple[Floats, Floats, Floats]]:
         bounds = {name: self.confidence_interval(LEVEL, of=name) for name in STATED}
-        errors = {"count": self.decoded.rows.stds, "mean": self.standard_error, "std": self.std_error}
+        errors = {"count": self.decoded.counts.stds, "mean": self.standard_error, "std": self.std_error}
         return {name: (getattr(self, name), bounds[name], errors[name]) for name in STATED}
 
 

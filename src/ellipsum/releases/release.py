@@ -103,12 +103,12 @@ class Release(VectorRelease):
     @cached_property
     def counts(self) -> Counts | None:
         """Noisy numbers of non-missing values and of clipped rows, covered by the same guarantee."""
-        return count_clipped(self.plan, self.decoded.rows, self.noisy)
+        return count_clipped(self.plan, self.decoded.counts, self.noisy)
 
     @property
     def row_count(self) -> float | None:
         """The noisy number of rows; None if n is public."""
-        count = self.decoded.rows.count
+        count = self.decoded.counts.count
         return None if count is None else float(count)
 
     @property
