@@ -7,6 +7,7 @@ takes one object of options, and `with_options` lets typer see its fields.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
@@ -303,7 +304,11 @@ def with_options(names: list[str] | None = None, **changed: Any) -> Callable[[Ca
         ]
 
         def run(**values: object) -> None:
-            command(kind(**values))
+            from ...errors import AccuracyWarning
+
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AccuracyWarning)  # The warnings of a release are printed with it.
+                command(kind(**values))
 
         run.__doc__, run.__name__ = command.__doc__, command.__name__
         run.__signature__ = Signature(sorted(parameters, key=_panel_place))  # type: ignore[attr-defined]

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import typer
 
-from ... import UsageError
-from ...errors import visible
 from .options import (
     OPTIONS,
     DataOptions,
@@ -38,7 +36,7 @@ def project_command(options: DataOptions) -> None:
 
         ellipsum project people.csv --k 20 --bounds 0:1 --epsilon 200 --delta 1e-6 --output sketch.parquet
     """
-    from ... import ProjectionWarning, project
+    from ... import ProjectionWarning, UsageError, project
     from .output import ReleaseConsole, draw, print_people, print_result
     from .requests import check_files, open_data, parse_account, parse_budget, parse_people, parse_values
 
@@ -155,6 +153,9 @@ def studio_command(options: StudioOptions) -> None:
 
         ellipsum studio people.csv
     """
+    from ... import UsageError
+    from ...errors import visible
+
     try:
         from ..studio.serve import run
     except ImportError:
@@ -206,6 +207,7 @@ def reproduce_command(options: ReproduceOptions) -> None:
 
         ellipsum reproduce --quick
     """
+    from ...errors import visible
     from ..reproduce import reproduce
     from .output import stages
 
