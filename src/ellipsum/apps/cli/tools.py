@@ -22,6 +22,32 @@ from .options import (
 _NEEDS = "ellipsum studio needs a few more packages. Install them with: pip install 'ellipsum[studio]'"
 
 
+@dataclass(kw_only=True)
+class ToolOptions:
+    """Every option of these commands except project. Options that a command does not accept keep their defaults."""
+
+    mechanism: str | None = argument(
+        "MECHANISM", "The mechanism to audit. Without it the names are listed.", default=None
+    )
+    runs: int | None = statistic_option("N", "Runs on each data set. The default depends on the mechanism.")
+    confidence: float = statistic_option("C", "Confidence of each bound. Default: 0.99.", default=0.99)
+    whole: bool = statistic_option("", "Run whole releases instead of drawing noise in batches.", default=False)
+    stop: bool = statistic_option("", "End as soon as the runs contradict the claim.", default=False)
+    processes: int | None = advanced_option("N", "Processes to use. Default: all cores if single runs are slow.")
+    as_json: bool = output_option("", "Print only JSON on standard output.", flags=("--json",), default=False)
+    plot: Path | None = output_option("FILE", "Draw it to a .svg, .png or .pdf file.")
+    file: str | None = argument("FILE", "A CSV, Parquet or Feather file to begin with.", default=None)
+    port: int | None = input_option("PORT", "Port; 0 takes any. Default: 8642, or the next free one.")
+    no_open: bool = input_option("", "Print the address and do not open a browser.", default=False)
+    host: str = advanced_option(
+        "ADDRESS", "Address to listen at. Only this machine can reach the default.", default="127.0.0.1"
+    )
+    allow_network: bool = advanced_option("", "Allow a --host that other machines can reach.", default=False)
+    rows: int = statistic_option("N", "Rows of generated data. Default: 20,000.", default=20_000)
+    quick: bool = statistic_option("", "Fewer points, for a first look.", default=False)
+    output: Path | None = output_option("FOLDER", "Folder for figures and tables.", flags=("--output", "-o"))
+
+
 # Projections --------------------------------------------------------------------------------------------
 
 
@@ -73,24 +99,8 @@ def project_command(options: DataOptions) -> None:
 # Audits -------------------------------------------------------------------------------------------------
 
 
-@dataclass(kw_only=True)
-class AuditOptions:
-    """Options of an audit."""
-
-    mechanism: str | None = argument(
-        "MECHANISM", "The mechanism to audit. Without it the names are listed.", default=None
-    )
-    runs: int | None = statistic_option("N", "Runs on each data set. The default depends on the mechanism.")
-    confidence: float = statistic_option("C", "Confidence of each bound. Default: 0.99.", default=0.99)
-    whole: bool = statistic_option("", "Run whole releases instead of drawing noise in batches.", default=False)
-    stop: bool = statistic_option("", "End as soon as the runs contradict the claim.", default=False)
-    processes: int | None = advanced_option("N", "Processes to use. Default: all cores if single runs are slow.")
-    as_json: bool = output_option("", "Print only JSON on standard output.", flags=("--json",), default=False)
-    plot: Path | None = output_option("FILE", "Draw it to a .svg, .png or .pdf file.")
-
-
-@with_options()
-def audit_command(options: AuditOptions) -> None:
+@with_options(["mechanism", "runs", "confidence", "whole", "stop", "processes", "as_json", "plot"])
+def audit_command(options: ToolOptions) -> None:
     """Run a mechanism many times on two neighboring data sets and bound its privacy loss from below.
 
     Example:
@@ -132,21 +142,8 @@ def audit_command(options: AuditOptions) -> None:
 # Studio, demo, reproduction -----------------------------------------------------------------------------
 
 
-@dataclass(kw_only=True)
-class StudioOptions:
-    """Options of the studio."""
-
-    file: str | None = argument("FILE", "A CSV, Parquet or Feather file to begin with.", default=None)
-    port: int | None = input_option("PORT", "Port; 0 takes any. Default: 8642, or the next free one.")
-    no_open: bool = input_option("", "Print the address and do not open a browser.", default=False)
-    host: str = advanced_option(
-        "ADDRESS", "Address to listen at. Only this machine can reach the default.", default="127.0.0.1"
-    )
-    allow_network: bool = advanced_option("", "Allow a --host that other machines can reach.", default=False)
-
-
-@with_options()
-def studio_command(options: StudioOptions) -> None:
+@with_options(["file", "port", "no_open", "host", "allow_network"])
+def studio_command(options: ToolOptions) -> None:
     """Choose bounds and budget, see the expected error and release, in a browser on this machine.
 
     Example:
@@ -166,16 +163,8 @@ def studio_command(options: StudioOptions) -> None:
     run(options.file, options.host, options.port, options.allow_network, not options.no_open, say)
 
 
-@dataclass(kw_only=True)
-class DemoOptions:
-    """Options of the demo."""
-
-    output: Path = output_option("FOLDER", "Folder for the picture.", default=Path("out"), flags=("--output", "-o"))
-    rows: int = statistic_option("N", "Rows of generated data. Default: 20,000.", default=20_000)
-
-
-@with_options()
-def demo_command(options: DemoOptions) -> None:
+@with_options(["rows", "output"])
+def demo_command(options: ToolOptions) -> None:
     """Release the mean of generated data many times, and compare measured errors with expected ones.
 
     Example:
@@ -186,21 +175,11 @@ def demo_command(options: DemoOptions) -> None:
     from .output import stages
 
     with stages() as advance:
-        run_demo(options.output, options.rows, advance)
+        run_demo(options.output or Path("out"), options.rows, advance)
 
 
-@dataclass(kw_only=True)
-class ReproduceOptions:
-    """Options of the figures."""
-
-    output: Path = output_option(
-        "FOLDER", "Folder for figures and tables.", default=Path("out/reproduce"), flags=("--output", "-o")
-    )
-    quick: bool = statistic_option("", "Fewer points, for a first look.", default=False)
-
-
-@with_options()
-def reproduce_command(options: ReproduceOptions) -> None:
+@with_options(["quick", "output"])
+def reproduce_command(options: ToolOptions) -> None:
     """Draw the figures of the report that the library is based on, with exact quantiles.
 
     Example:
@@ -212,6 +191,6 @@ def reproduce_command(options: ReproduceOptions) -> None:
     from .output import stages
 
     with stages() as advance:
-        written = reproduce(options.output, advance, options.quick)
+        written = reproduce(options.output or Path("out/reproduce"), advance, options.quick)
     for path in written:
         typer.echo(visible(str(path)))
