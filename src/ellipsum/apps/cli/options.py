@@ -284,10 +284,10 @@ _ARGUMENTS = (
 Given = TypeVar("Given")
 
 
-def with_options(names: list[str] | None = None, **changed: Any) -> Callable[[Callable[[Given], None]], Any]:
+def with_options(names: list[str], **changed: Any) -> Callable[[Callable[[Given], None]], Any]:
     """Let typer see the fields of a command's options as the command's own parameters, by panel.
 
-    names: the fields of this command, in order; all by default. changed: fields that this command describes otherwise.
+    names: the fields that this command accepts, in order. changed: fields that this command describes otherwise.
     """
 
     def decorate(command: Callable[[Given], None]) -> Callable[..., None]:
@@ -300,7 +300,7 @@ def with_options(names: list[str] | None = None, **changed: Any) -> Callable[[Ca
                 default=Parameter.empty if described[name].default is MISSING else described[name].default,
                 annotation=Annotated[hints[name], _describe_field(name, changed.get(name, described[name]))],
             )
-            for name in names or described
+            for name in names
         ]
 
         def run(**values: object) -> None:
