@@ -439,7 +439,7 @@ def forecast_seconds(page, epsilon):
     """How long the browser waits for the answer."""
     seconds = page.driver.execute_async_script(
         """const done = arguments[arguments.length - 1];
-        const words = said({ epsilon: String(arguments[0]), goal: "epsilon" });
+        const words = readForm({ epsilon: String(arguments[0]), goal: "epsilon" });
         words.epsilon = String(arguments[0]);
         const begin = performance.now();
         post(`/desk/${desk}/forecast`, words).then(() => done((performance.now() - begin) / 1000));""",

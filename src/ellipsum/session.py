@@ -66,7 +66,7 @@ def read_options(
     return Reading(rng, threads, progress, _find_account(ledger, request_id))
 
 
-def _find_account(ledger: Any, request_id: str | None) -> DatasetAccount | None:
+def _find_account(ledger: DatasetAccount | None, request_id: str | None) -> DatasetAccount | None:
     """The account of the `ledger` argument. Without a ledger, no ledger module is imported."""
     if ledger is None and request_id is None and not os.environ.get(LEDGER):
         return None

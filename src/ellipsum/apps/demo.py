@@ -71,10 +71,10 @@ def run_demo(folder: Path, rows: int, advance: Callable[[str, float], None]) -> 
 def make_plans(n: int) -> dict[str, Plan]:
     """The two plans to compare: the isotropic Gaussian mechanism, and the defaults of `es.mean`."""
     terms: dict[str, Any] = {"n": n, "epsilon": EPSILON, "delta": DELTA}
-    isotropic: Any = plan(
-        "mean", Box(BOUNDS, shape="ball"), noise="gaussian", missing="none", count_clipped=False, **terms
-    )
-    default: Any = plan("mean", BOUNDS, **terms)
+    isotropic = plan("mean", Box(BOUNDS, shape="ball"), noise="gaussian", missing="none", count_clipped=False, **terms)
+    default = plan("mean", BOUNDS, **terms)
+    assert isinstance(isotropic, Plan)
+    assert isinstance(default, Plan)
     return {"isotropic Gaussian": isotropic, "ellipsum": default}
 
 

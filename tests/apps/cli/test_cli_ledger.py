@@ -58,6 +58,7 @@ def test_a_budget_from_an_empty_folder(shell, monkeypatch):
     assert "stored" not in first.stderr
     refused = shell(f"{MEAN} 0.6 {charge}")
     assert refused.returncode == 3
+    assert refused.stderr.count("Requested: epsilon = 0.6") == 2  # The forecast does not say that it was spent.
     assert refused.stdout == ""
     assert "Requested: epsilon = 0.6, delta = 0. Remaining: epsilon = 0.4 of 1" in refused.stderr
     assert "Largest request that fits: epsilon = 0.4, delta = 0." in refused.stderr

@@ -67,12 +67,10 @@ def run() -> int:
 def _run() -> int:
     import typer
 
-    from ... import AccuracyWarning, BudgetRefused, DataError, UsageError
     from .commands import app
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AccuracyWarning)  # The warnings of a release are printed with it.
             warnings.showwarning = _print_warning
             result = app(standalone_mode=False, prog_name="ellipsum")
         return result if isinstance(result, int) else 0
@@ -80,18 +78,17 @@ def _run() -> int:
         raise KeyboardInterrupt from None
     except typer.Exit as ending:
         return ending.exit_code
-    except UsageError as error:
-        return _fail(str(error), 2)
-    except BudgetRefused as error:
-        return _fail(str(error), 3)
-    except DataError as error:
-        return _fail(str(error), 4)
     except Exception as error:
+        from ... import BudgetRefused, DataError, UsageError
+        from .options import unknown_option_message
+
+        codes = {UsageError: 2, BudgetRefused: 3, DataError: 4}
+        code = next((code for kind, code in codes.items() if isinstance(error, kind)), None)
+        if code is not None:
+            return _fail(str(error), code)
         # An error of the parser; its class differs between releases of typer.
         if not hasattr(error, "format_message"):
             raise
-        from .options import unknown_option_message
-
         return _fail(unknown_option_message(error) or error.format_message(), 2)
 
 

@@ -28,8 +28,12 @@ from .options import (
 )
 
 if TYPE_CHECKING:
+    from ... import Learned
     from ...api import AnyPlan
+    from ...releases.base import StatisticRelease
     from .output import ReleaseConsole
+
+    Published = StatisticRelease | Learned
 
 app = typer.Typer(
     name="ellipsum",
@@ -123,7 +127,7 @@ def _publish(statistic: str, options: DataOptions) -> None:
     draw(release, options)
 
 
-def _run_request(statistic: str, options: DataOptions, console: ReleaseConsole) -> tuple[Any, AnyPlan]:
+def _run_request(statistic: str, options: DataOptions, console: ReleaseConsole) -> tuple[Published, AnyPlan]:
     """Release what the options ask for, after a person approved the plan; return the plan too."""
     from ...api import prepare_request
     from ...session import read_options
@@ -139,7 +143,7 @@ def _run_request(statistic: str, options: DataOptions, console: ReleaseConsole) 
         return prepared.release(), prepared.plan
 
 
-def _run_saved(statistic: str, options: DataOptions, console: ReleaseConsole) -> tuple[Any, AnyPlan]:
+def _run_saved(statistic: str, options: DataOptions, console: ReleaseConsole) -> tuple[Published, AnyPlan]:
     """Release what a saved plan asks for; return the plan too."""
     from ... import UsageError, from_json
     from ...plans.base import StatisticPlan

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ... import UsageError
-from ...errors import visible
 from .options import (
     PlainCommand,
     PlainGroup,
@@ -70,6 +68,8 @@ class LedgerOptions:
     @property
     def name(self) -> str:
         """The data set, which must be given."""
+        from ... import UsageError
+
         if self.dataset is None:
             raise UsageError("--dataset is missing. Pass the name of the data set.")
         return self.dataset
@@ -198,6 +198,8 @@ def _open(address: str) -> Ledger:
 
 def _parse_amounts(option: str, texts: Sequence[str]) -> dict[str, str]:
     """Parse `NAME=AMOUNT` for several names."""
+    from ... import UsageError
+
     amounts: dict[str, str] = {}
     for text in texts:
         name, separator, amount = text.rpartition("=")
@@ -231,5 +233,7 @@ def _describe_budget(stated: Mapping[str, float]) -> str:
 
 
 def _print(text: str) -> None:
+    from ...errors import visible
+
     for line in text.splitlines():
         print(visible(line))

@@ -7,6 +7,7 @@ takes one object of options, and `with_options` lets typer see its fields.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
@@ -283,10 +284,10 @@ _ARGUMENTS = (
 Given = TypeVar("Given")
 
 
-def with_options(names: list[str] | None = None, **changed: Any) -> Callable[[Callable[[Given], None]], Any]:
+def with_options(names: list[str], **changed: Any) -> Callable[[Callable[[Given], None]], Any]:
     """Let typer see the fields of a command's options as the command's own parameters, by panel.
 
-    names: the fields of this command, in order; all by default. changed: fields that this command describes otherwise.
+    names: the fields that this command accepts, in order. changed: fields that this command describes otherwise.
     """
 
     def decorate(command: Callable[[Given], None]) -> Callable[..., None]:
@@ -299,11 +300,15 @@ def with_options(names: list[str] | None = None, **changed: Any) -> Callable[[Ca
                 default=Parameter.empty if described[name].default is MISSING else described[name].default,
                 annotation=Annotated[hints[name], _describe_field(name, changed.get(name, described[name]))],
             )
-            for name in names or described
+            for name in names
         ]
 
         def run(**values: object) -> None:
-            command(kind(**values))
+            from ...errors import AccuracyWarning
+
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AccuracyWarning)  # The warnings of a release are printed with it.
+                command(kind(**values))
 
         run.__doc__, run.__name__ = command.__doc__, command.__name__
         run.__signature__ = Signature(sorted(parameters, key=_panel_place))  # type: ignore[attr-defined]

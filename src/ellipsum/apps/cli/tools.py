@@ -8,8 +8,6 @@ from pathlib import Path
 
 import typer
 
-from ... import UsageError
-from ...errors import visible
 from .options import (
     OPTIONS,
     DataOptions,
@@ -22,6 +20,32 @@ from .options import (
 )
 
 _NEEDS = "ellipsum studio needs a few more packages. Install them with: pip install 'ellipsum[studio]'"
+
+
+@dataclass(kw_only=True)
+class ToolOptions:
+    """Every option of these commands except project. Options that a command does not accept keep their defaults."""
+
+    mechanism: str | None = argument(
+        "MECHANISM", "The mechanism to audit. Without it the names are listed.", default=None
+    )
+    runs: int | None = statistic_option("N", "Runs on each data set. The default depends on the mechanism.")
+    confidence: float = statistic_option("C", "Confidence of each bound. Default: 0.99.", default=0.99)
+    whole: bool = statistic_option("", "Run whole releases instead of drawing noise in batches.", default=False)
+    stop: bool = statistic_option("", "End as soon as the runs contradict the claim.", default=False)
+    processes: int | None = advanced_option("N", "Processes to use. Default: all cores if single runs are slow.")
+    as_json: bool = output_option("", "Print only JSON on standard output.", flags=("--json",), default=False)
+    plot: Path | None = output_option("FILE", "Draw it to a .svg, .png or .pdf file.")
+    file: str | None = argument("FILE", "A CSV, Parquet or Feather file to begin with.", default=None)
+    port: int | None = input_option("PORT", "Port; 0 takes any. Default: 8642, or the next free one.")
+    no_open: bool = input_option("", "Print the address and do not open a browser.", default=False)
+    host: str = advanced_option(
+        "ADDRESS", "Address to listen at. Only this machine can reach the default.", default="127.0.0.1"
+    )
+    allow_network: bool = advanced_option("", "Allow a --host that other machines can reach.", default=False)
+    rows: int = statistic_option("N", "Rows of generated data. Default: 20,000.", default=20_000)
+    quick: bool = statistic_option("", "Fewer points, for a first look.", default=False)
+    output: Path | None = output_option("FOLDER", "Folder for figures and tables.", flags=("--output", "-o"))
 
 
 # Projections --------------------------------------------------------------------------------------------
@@ -38,7 +62,7 @@ def project_command(options: DataOptions) -> None:
 
         ellipsum project people.csv --k 20 --bounds 0:1 --epsilon 200 --delta 1e-6 --output sketch.parquet
     """
-    from ... import ProjectionWarning, project
+    from ... import ProjectionWarning, UsageError, project
     from .output import ReleaseConsole, draw, print_people, print_result
     from .requests import check_files, open_data, parse_account, parse_budget, parse_people, parse_values
 
@@ -75,24 +99,8 @@ def project_command(options: DataOptions) -> None:
 # Audits -------------------------------------------------------------------------------------------------
 
 
-@dataclass(kw_only=True)
-class AuditOptions:
-    """Options of an audit."""
-
-    mechanism: str | None = argument(
-        "MECHANISM", "The mechanism to audit. Without it the names are listed.", default=None
-    )
-    runs: int | None = statistic_option("N", "Runs on each data set. The default depends on the mechanism.")
-    confidence: float = statistic_option("C", "Confidence of each bound. Default: 0.99.", default=0.99)
-    whole: bool = statistic_option("", "Run whole releases instead of drawing noise in batches.", default=False)
-    stop: bool = statistic_option("", "End as soon as the runs contradict the claim.", default=False)
-    processes: int | None = advanced_option("N", "Processes to use. Default: all cores if single runs are slow.")
-    as_json: bool = output_option("", "Print only JSON on standard output.", flags=("--json",), default=False)
-    plot: Path | None = output_option("FILE", "Draw it to a .svg, .png or .pdf file.")
-
-
-@with_options()
-def audit_command(options: AuditOptions) -> None:
+@with_options(["mechanism", "runs", "confidence", "whole", "stop", "processes", "as_json", "plot"])
+def audit_command(options: ToolOptions) -> None:
     """Run a mechanism many times on two neighboring data sets and bound its privacy loss from below.
 
     Example:
@@ -134,27 +142,17 @@ def audit_command(options: AuditOptions) -> None:
 # Studio, demo, reproduction -----------------------------------------------------------------------------
 
 
-@dataclass(kw_only=True)
-class StudioOptions:
-    """Options of the studio."""
-
-    file: str | None = argument("FILE", "A CSV, Parquet or Feather file to begin with.", default=None)
-    port: int | None = input_option("PORT", "Port; 0 takes any. Default: 8642, or the next free one.")
-    no_open: bool = input_option("", "Print the address and do not open a browser.", default=False)
-    host: str = advanced_option(
-        "ADDRESS", "Address to listen at. Only this machine can reach the default.", default="127.0.0.1"
-    )
-    allow_network: bool = advanced_option("", "Allow a --host that other machines can reach.", default=False)
-
-
-@with_options()
-def studio_command(options: StudioOptions) -> None:
+@with_options(["file", "port", "no_open", "host", "allow_network"])
+def studio_command(options: ToolOptions) -> None:
     """Choose bounds and budget, see the expected error and release, in a browser on this machine.
 
     Example:
 
         ellipsum studio people.csv
     """
+    from ... import UsageError
+    from ...errors import visible
+
     try:
         from ..studio.serve import run
     except ImportError:
@@ -165,16 +163,8 @@ def studio_command(options: StudioOptions) -> None:
     run(options.file, options.host, options.port, options.allow_network, not options.no_open, say)
 
 
-@dataclass(kw_only=True)
-class DemoOptions:
-    """Options of the demo."""
-
-    output: Path = output_option("FOLDER", "Folder for the picture.", default=Path("out"), flags=("--output", "-o"))
-    rows: int = statistic_option("N", "Rows of generated data. Default: 20,000.", default=20_000)
-
-
-@with_options()
-def demo_command(options: DemoOptions) -> None:
+@with_options(["rows", "output"])
+def demo_command(options: ToolOptions) -> None:
     """Release the mean of generated data many times, and compare measured errors with expected ones.
 
     Example:
@@ -185,31 +175,22 @@ def demo_command(options: DemoOptions) -> None:
     from .output import stages
 
     with stages() as advance:
-        run_demo(options.output, options.rows, advance)
+        run_demo(options.output or Path("out"), options.rows, advance)
 
 
-@dataclass(kw_only=True)
-class ReproduceOptions:
-    """Options of the figures."""
-
-    output: Path = output_option(
-        "FOLDER", "Folder for figures and tables.", default=Path("out/reproduce"), flags=("--output", "-o")
-    )
-    quick: bool = statistic_option("", "Fewer points, for a first look.", default=False)
-
-
-@with_options()
-def reproduce_command(options: ReproduceOptions) -> None:
+@with_options(["quick", "output"])
+def reproduce_command(options: ToolOptions) -> None:
     """Draw the figures of the report that the library is based on, with exact quantiles.
 
     Example:
 
         ellipsum reproduce --quick
     """
+    from ...errors import visible
     from ..reproduce import reproduce
     from .output import stages
 
     with stages() as advance:
-        written = reproduce(options.output, advance, options.quick)
+        written = reproduce(options.output or Path("out/reproduce"), advance, options.quick)
     for path in written:
         typer.echo(visible(str(path)))
