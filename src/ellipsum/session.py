@@ -22,7 +22,7 @@ from .request.documentation import LEDGER
 from .request.people import People
 from .row_maps.maps import RowMap
 from .sources import Selection, Source, group_by_person, open_source
-from .sources.protocol import Progress, share, steps
+from .sources.protocol import Progress, report_steps, scale_progress
 from .sources.selection import as_names
 from .util import json_codec
 
@@ -179,7 +179,7 @@ class Session:
             else:
                 opened = open_source(data, replace(selection, key=people.privacy_id))
                 source = _group_rows(opened, people, how.progress, grouping)
-                how = replace(how, progress=share(how.progress, _GROUPING, 1.0))
+                how = replace(how, progress=scale_progress(how.progress, _GROUPING, 1.0))
             try:
                 session = cls(source, people, how)
                 session._columns = _pick_columns(selection)
@@ -263,7 +263,7 @@ class Session:
 
         source: rows that are read for all groups together.
         """
-        with steps(progress or self.progress, public) as tell:
+        with report_steps(progress or self.progress, public) as tell:
             return (source or self.source).total(row_map, self.threads, tell)
 
     def total_by(
@@ -274,7 +274,7 @@ class Session:
         progress: Progress | None = None,
     ) -> GroupSums:
         """The exact sums of a row map in each group: those listed, or all that occur."""
-        with steps(progress or self.progress, public) as tell:
+        with report_steps(progress or self.progress, public) as tell:
             return self.source.total_by(row_map, keys, self.threads, tell)
 
     def public_count(self, neighbors: str, n: int | None) -> int | None:
@@ -296,7 +296,9 @@ def _pick_columns(selection: Selection) -> tuple[str | int, ...] | None:
 
 
 def _group_rows(source: Source, people: People, progress: Progress | None, grouping: Groups | None) -> Source:
-    with steps(share(progress, 0.0, _GROUPING), public=False):  # the number of rows of a person is private
+    with report_steps(
+        scale_progress(progress, 0.0, _GROUPING), public=False
+    ):  # the number of rows of a person is private
         if grouping is None:
             return group_by_person(source, people)
         return group_by_person(source, people, grouping.max_per_person, grouping.keys)

@@ -30,7 +30,7 @@ import ellipsum as es
 from ellipsum.apps import cli
 from ellipsum.errors import DataError, UsageError
 from ellipsum.request.people import People
-from ellipsum.sources.identities import canonical
+from ellipsum.sources.identities import canonicalize
 from ellipsum.sources.people import gather
 from ellipsum.sources.selection import Selection
 
@@ -206,7 +206,7 @@ def test_a_row_that_names_nobody_is_left_out():
     reals = pa.table({"id": [0.0, NAN, -0.0, NAN], "a": [1.0, 5.0, 3.0, 7.0]})
     assert same_rows(people_rows(reals), [[2.0]])
     for kind in (np.float16, np.float32, np.float64):  # engines may tell the two zeros apart by their bits
-        zeros = canonical(pa.array(np.array([0.0, -0.0, NAN], kind)), "real")
+        zeros = canonicalize(pa.array(np.array([0.0, -0.0, NAN], kind)), "real")
         assert zeros.null_count == 1
         assert not np.signbit(zeros.drop_null().to_numpy()).any()
     nulls = pa.table({"id": pa.nulls(2), "a": [1.0, 5.0]})

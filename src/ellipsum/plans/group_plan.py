@@ -35,7 +35,7 @@ from ..request.request import Request
 from ..row_maps.grid import noise_units
 from ..row_maps.maps import Body, sqrt_upper
 from ..session import Session
-from ..sources.group_labels import published
+from ..sources.group_labels import publish_labels
 from ..sources.group_sums import GroupSums
 from ..util import json_codec
 from .base import WRONG, StatisticPlan, of_part
@@ -232,7 +232,7 @@ class GroupPlan(StatisticPlan[GroupRelease]):
     def publish(self, sums: GroupSums, stream: Stream, secure: bool) -> GroupRelease:
         """[G3] The release of the groups that may be published."""
         places, noisy = self.noisy_groups(sums, stream)
-        keys = keys_of(published(sums.labels_of(places), sums.kinds))
+        keys = keys_of(publish_labels(sums.labels_of(places), sums.kinds))
         noisy *= 2.0**-self.one.grid_bits  # exact: a power of two
         return self.release_class(self, noisy, secure, keys, sums.kinds)
 
@@ -242,7 +242,7 @@ class GroupPlan(StatisticPlan[GroupRelease]):
         The places of these groups, sorted by key, and their noisy sums.
         """
         listed = self.grouping.keys is not None
-        order = order_of(published(sums.labels, sums.kinds))
+        order = order_of(publish_labels(sums.labels, sums.kinds))
         if not listed:  # A group occurs if one of its rows was kept.
             order = order[sums.rows[order] > 0]
         places, parts = [order[:0]], [np.empty((0, self.width))]

@@ -39,7 +39,7 @@ from ..row_maps.grid import noise_units
 from ..row_maps.histograms import ColumnHistograms
 from ..row_maps.maps import Prepared, RowMap, sqrt_upper
 from ..session import Session
-from ..sources.group_labels import published
+from ..sources.group_labels import publish_labels
 from ..util import json_codec
 from .base import StatisticPlan
 from .build import choose_plan
@@ -204,12 +204,12 @@ class QuantilePlan(StatisticPlan[QuantileRelease]):
             counts = Wide(partial.sums.high[None], partial.sums.low[None])
             return QuantileRelease(self, self.noisy(counts, stream), session.secure)
         sums = session.total_by(self.row_map, groups.keys, is_public and self.people is None)
-        sums = sums.chosen(order_of(published(sums.labels, sums.kinds)))
+        sums = sums.chosen(order_of(publish_labels(sums.labels, sums.kinds)))
         noisy = self.noisy(sums.sums, stream)
         if groups.keys is None:
             kept = np.flatnonzero(self.reaches(noisy))
             sums, noisy = sums.chosen(kept), noisy[kept]
-        keys = keys_of(published(sums.labels, sums.kinds))
+        keys = keys_of(publish_labels(sums.labels, sums.kinds))
         return QuantileRelease(self, noisy, session.secure, keys=keys, kinds=sums.kinds)
 
     @property

@@ -30,7 +30,7 @@ from ..session import Outline, Progress, Reading, Session, account_of
 from ..sources import Selection, Source
 from ..sources.open import is_frame
 from ..sources.paths import check_apart
-from ..sources.protocol import steps
+from ..sources.protocol import report_steps
 from ..util.atomic_files import check_writable
 from .curve import ProjectionPrivacy
 from .forecast import (
@@ -202,7 +202,7 @@ def _run(projection: Projection, session: Session, integers: Ints, stream: Strea
         writer = stack.enter_context(ProjectionWriter(projection.path, k))
         # Rows without a stable order [T9] are released in an order of their own [J9].
         sink = writer if projection.ordered else stack.enter_context(OwnOrder(writer))
-        with steps(session.progress, public=True) as tell:
+        with report_steps(session.progress, public=True) as tell:
             for sums in session.source.each(products, most, tell):
                 noisy = add_noise(sums, projection.noise_units, shift, stream, start=n * k)  # Draw row * k + column.
                 sink.write(noisy.to_float() * factor)
