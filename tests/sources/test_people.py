@@ -254,8 +254,9 @@ def test_people_in_memory_may_have_more_rows_than_a_block():
         np.column_stack([ids, rng.normal(size=(len(ids), 3))]), mask=rng.random((len(ids), 4)) < 0.2
     )
     assert same_bits(*in_memory_and_sorted(open_table(masked, [3, 1], key=0)))
-    vectors = pa.FixedSizeListArray.from_arrays(pa.array(rng.random(10_000)), 5)
-    assert same_bits(*in_memory_and_sorted(open_table(pa.table({"id": ids[:2000], "v": vectors}), key="id")))
+    for width in (5, 16, 17, 40):  # wide rows are packed in another way
+        vectors = pa.FixedSizeListArray.from_arrays(pa.array(rng.random(2000 * width)), width)
+        assert same_bits(*in_memory_and_sorted(open_table(pa.table({"id": ids[:2000], "v": vectors}), key="id")))
     assert len(people_rows(pa.table({"id": ids[:0], "a": ids[:0] / 2}))) == 0
 
 

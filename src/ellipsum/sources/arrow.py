@@ -363,13 +363,16 @@ class ArrowTable(LayoutTable):
         self._reader = None if self.reopenable else reader
 
     def row_reader(self) -> RowReader | None:
+        """Read from one chunk of each column, which also replace the data: many small chunks would take long."""
         if not self.ordered:
             return None
-        plan, places = self._plan.without_cells(), self._places[: len(self._plan.names)]
-        table = attempt(_UNREADABLE, lambda: self._stream().read_all().select(places).combine_chunks())
+        plan, places = self._plan.without_cells(), list(self._places)
+        self._data = attempt(_UNREADABLE, lambda: self._stream().read_all().select(places).combine_chunks())
+        self._places = tuple(range(len(places)))
+        values = self._data.select(self._places[: len(plan.names)])
 
         def read(rows: Ints) -> Block:
-            taken = table.take(pa.array(rows)).combine_chunks()
+            taken = values.take(pa.array(rows)).combine_chunks()
             return to_piece([column.chunk(0) for column in taken.columns], plan)[1]
 
         return read

@@ -36,6 +36,7 @@ from .group_labels import join_cells
 from .identities import storage
 from .local import Piece, RowReader, Table, block_rows
 from .person_rows import (
+    NARROW,
     PersonCounter,
     PersonSort,
     canonical_rows,
@@ -160,10 +161,9 @@ def gather(table: Table, people: People, most: int | None = None, listed: Listed
         return GroupedPeople(rows, codes, keys, table, counter.people)
 
 
-_PARTS = 64  # the identities in a part of ten million rows fit into the cache of a core
 _KINDS = {pa.large_binary(): "text", pa.uint64(): "uint64", pa.float64(): "real"}
 _Split = tuple[pa.Array, Ints, Ints]
-"""Identities and the positions of their rows in the order of parts, and the 65 limits of the parts."""
+"""Identities and the positions of their rows in the order of parts, and the limits of the parts."""
 
 
 def _gather_in_memory(table: Table, people: People, read: RowReader) -> PeopleTable:
@@ -171,8 +171,10 @@ def _gather_in_memory(table: Table, people: People, read: RowReader) -> PeopleTa
 
     Threads group the parts side by side. At the end the people are sorted by identity, as by `_Sort`.
     """
-    pieces = list(map_ahead(_split, _positions(table)))
-    parts = map_ahead(lambda part: _reduce_part(_join_part(pieces, part), table.width, people, read), range(_PARTS))
+    # The identities of a part should fit into a cache. To read a part takes time for each column.
+    count = 64 if table.width <= NARROW else 8
+    pieces = list(map_ahead(lambda piece: _split(piece, count), _positions(table)))
+    parts = map_ahead(lambda part: _reduce_part(_join_part(pieces, part), table.width, people, read), range(count))
     identities, rows = zip(*parts, strict=True)
     order = pc.sort_indices(pa.concat_arrays(identities))
     return PeopleTable(np.concatenate(rows).take(order, axis=0), table, len(order))
@@ -190,12 +192,12 @@ def _positions(table: Table) -> Iterator[tuple[pa.Array, Ints]]:
         start += len(block)
 
 
-def _split(piece: tuple[pa.Array, Ints]) -> _Split:
+def _split(piece: tuple[pa.Array, Ints], count: int) -> _Split:
     """Bring the rows of each part together."""
     who, positions = piece
-    parts = hash_cells([who]) % _PARTS
-    order = sort_codes(parts, _PARTS)
-    return who.take(pa.array(order)), positions[order], np.searchsorted(parts[order], np.arange(_PARTS + 1))
+    parts = hash_cells([who]) % count
+    order = sort_codes(parts, count)
+    return who.take(pa.array(order)), positions[order], np.searchsorted(parts[order], np.arange(count + 1))
 
 
 def _join_part(pieces: Sequence[_Split], part: int) -> tuple[pa.Array, Ints]:
