@@ -123,8 +123,9 @@ class GroupedPeople(PeopleTable):
 def gather(table: Table, people: People, most: int | None = None, listed: Listed | None = None) -> PeopleTable:
     """Make the table of people from a table that was opened with `key=people.privacy_id`.
 
-    DuckDB sorts the rows by person (and group), on disk where memory is short; exact sums go to a file. A table in
-    memory is not sorted if all rows of a person count.
+    DuckDB sorts the rows by person (and group), on disk if memory is short, and exact sums go to a file. A table in
+    memory needs no sort if all rows of a person count and there are no groups.
+
     most: the number of groups of a person that count, with one row in each; None without groups. listed: the public
     groups. A row of another group has no effect, but its person is counted.
 

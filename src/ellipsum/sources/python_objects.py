@@ -116,7 +116,7 @@ def _is_row(value: object) -> TypeGuard[Sequence[object]]:
 
 
 def open_columns(data: Mapping[Any, object], selection: Selection) -> ArrowTable:
-    """A dict of columns: lists, arrays or single columns of a frame, all of one length."""
+    """Open a dict of columns: lists, arrays or single columns of a frame, all of one length."""
     available = tuple(map(str, data))
     chosen = pick(available, selection, "data")
     columns = list(data.values())

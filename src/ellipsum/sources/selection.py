@@ -136,7 +136,7 @@ SIZED = re.compile(r"(.+)\[([1-9][0-9]*)\]", re.DOTALL)
 
 
 def as_names(columns: Columns | None) -> tuple[Name, ...] | None:
-    """The `columns` argument as a tuple; one name alone becomes a tuple of one."""
+    """Convert the `columns` argument to a tuple. A single name becomes a tuple of one."""
     if columns is None:
         return None
     if isinstance(columns, (str, int, np.integer)):
