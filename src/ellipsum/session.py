@@ -22,7 +22,7 @@ from .request.documentation import LEDGER
 from .request.people import People
 from .row_maps.maps import RowMap
 from .sources import Selection, Source, group_by_person, open_source
-from .sources.protocol import Progress, share, steps
+from .sources.protocol import Progress, report_steps, scale_progress
 from .sources.selection import as_names
 from .util import json_codec
 
@@ -176,7 +176,7 @@ class Session:
             else:
                 opened = open_source(data, replace(selection, key=people.privacy_id))
                 source = _group_rows(opened, people, how.progress, grouping)
-                how = replace(how, progress=share(how.progress, _GROUPING, 1.0))
+                how = replace(how, progress=scale_progress(how.progress, _GROUPING, 1.0))
             try:
                 session = cls(source, people, how)
                 session._columns = _selected_columns(selection)
@@ -260,7 +260,7 @@ class Session:
 
         source: rows that are read for all groups together.
         """
-        with steps(progress or self.progress, public) as report:
+        with report_steps(progress or self.progress, public) as report:
             return (source or self.source).total(row_map, self.threads, report)
 
     def total_by(
@@ -271,7 +271,7 @@ class Session:
         progress: Progress | None = None,
     ) -> GroupSums:
         """The exact sums of a row map in each listed group, or in each group of the data."""
-        with steps(progress or self.progress, public) as report:
+        with report_steps(progress or self.progress, public) as report:
             return self.source.total_by(row_map, keys, self.threads, report)
 
     def public_count(self, neighbors: str, n: int | None) -> int | None:
@@ -293,7 +293,9 @@ def _selected_columns(selection: Selection) -> tuple[str | int, ...] | None:
 
 
 def _group_rows(source: Source, people: People, progress: Progress | None, grouping: Groups | None) -> Source:
-    with steps(share(progress, 0.0, _GROUPING), public=False):  # the number of rows of a person is private
+    with report_steps(
+        scale_progress(progress, 0.0, _GROUPING), public=False
+    ):  # the number of rows of a person is private
         if grouping is None:
             return group_by_person(source, people)
         return group_by_person(source, people, grouping.max_per_person, grouping.keys)

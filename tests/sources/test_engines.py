@@ -14,7 +14,7 @@ from ellipsum.friendly.calls import some_rows
 from ellipsum.noise import public_words
 from ellipsum.releases.learning_record import METHODS
 from ellipsum.sources import open_source
-from ellipsum.sources.engine import CountFold, EngineSource, SubsetFold, SumFold, blocks_of, same_version
+from ellipsum.sources.engine import CountFold, EngineSource, SubsetFold, SumFold, check_version, read_blocks
 from ellipsum.sources.selection import Selection
 from ellipsum.sources.spark.source import _merged
 
@@ -50,7 +50,7 @@ class Blocks(Lists):
         for part in self.order.permutation(len(self.parts)):
             there = pickle.loads(pickle.dumps(work))
             batches = self.parts[part].select(list(self.chosen)).to_batches(max_chunksize=37)
-            for block in blocks_of(batches, self.layout):
+            for block in read_blocks(batches, self.layout):
                 for start in range(0, len(block), most_rows):
                     yield work.unpack(there.packed(block[start : start + most_rows]))
 
@@ -243,9 +243,9 @@ def test_parts_that_come_twice_are_refused():
 
 
 def test_another_version_is_refused():
-    same_version(es.__version__)
+    check_version(es.__version__)
     with pytest.raises(es.DataError, match="Install the same"):
-        same_version("0.0.0")
+        check_version("0.0.0")
 
 
 def test_public_words_are_a_function_of_seed_and_place():

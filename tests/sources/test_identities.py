@@ -18,7 +18,7 @@ from opening import open_table
 import ellipsum as es
 from ellipsum.errors import UsageError
 from ellipsum.request.people import People
-from ellipsum.sources.identities import canonical
+from ellipsum.sources.identities import canonicalize
 from ellipsum.sources.people import gather
 
 CLOSE = [1.0, math.nextafter(1.0, 2), 1e22, math.nextafter(1e22, 0), 0.1, 0.1 + 2**-56, -5e-324, 123456789.12345678]
@@ -118,7 +118,7 @@ def test_the_text_of_a_categorical_is_the_identity():
     for ids in (pl.Series(names, dtype=pl.Categorical), pl.Series(names, dtype=pl.Enum(["ann", "bob"]))):
         assert people(pl.DataFrame({"id": ids, "a": [1.0] * 4})) == 2  # nobody is left out
     views = pa.array(names, pa.string_view()).dictionary_encode()
-    assert canonical(views, "text").to_pylist() == [b"ann", b"bob", None, b"ann"]
+    assert canonicalize(views, "text").to_pylist() == [b"ann", b"bob", None, b"ann"]
 
 
 def long_ids(size):
@@ -140,11 +140,11 @@ def test_long_identities_are_told_apart_in_every_source(tmp_path):
 
 def test_no_identity_is_longer_than_a_digest_or_taken_for_one():
     long = b"x" * 65
-    digest = canonical(pa.array([long]), "binary")[0].as_py()
+    digest = canonicalize(pa.array([long]), "binary")[0].as_py()
     assert digest == b"#" + hashlib.sha512(long).digest()
-    assert canonical(pa.array([digest]), "binary")[0].as_py() != digest
+    assert canonicalize(pa.array([digest]), "binary")[0].as_py() != digest
     mixed = pa.array([b"short", None, long, b"", long + b"y", b"x" * 64], pa.binary()).slice(1)
-    found = canonical(mixed, "binary").to_pylist()
+    found = canonicalize(mixed, "binary").to_pylist()
     assert found[0] is None
     assert found[1] == digest
     assert found[2] == b""

@@ -17,8 +17,8 @@ from opening import open_table
 
 import ellipsum as es
 from ellipsum.errors import DataError, UsageError
-from ellipsum.sources.identities import identity
-from ellipsum.sources.python_objects import number
+from ellipsum.sources.identities import encode_identity
+from ellipsum.sources.python_objects import to_number
 
 NAN = math.nan
 SENTINEL = "Xq7secret"
@@ -76,7 +76,7 @@ class Odd(int):
     ],
 )
 def test_what_is_no_number_is_missing(value, expected):
-    found = number(value)
+    found = to_number(value)
     assert type(found) is float
     assert found == expected or (math.isnan(found) and math.isnan(expected))
 
@@ -103,7 +103,7 @@ def test_people_are_told_apart_by_what_names_them():
         [uuid.UUID(int=1)],
         [Decimal("0.5")],
     ]
-    found = [{identity(value) for value in group} for group in groups]
+    found = [{encode_identity(value) for value in group} for group in groups]
     assert all(len(names) == 1 for names in found)
     assert len(set.union(*found)) == len(groups)
     assert None not in set.union(*found)
@@ -113,7 +113,7 @@ def test_people_are_told_apart_by_what_names_them():
     "value", [None, NAN, np.float32("nan"), pd.NA, pd.NaT, Decimal("nan"), Decimal("snan"), [1], {}]
 )
 def test_what_names_nobody(value):
-    assert identity(value) is None
+    assert encode_identity(value) is None
 
 
 # --- records --------------------------------------------------------------------------------------

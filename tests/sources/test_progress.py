@@ -9,7 +9,7 @@ import pytest
 import ellipsum as es
 from ellipsum.friendly.core import find_core
 from ellipsum.sources import Table
-from ellipsum.sources.protocol import share, steps
+from ellipsum.sources.protocol import report_steps, scale_progress
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 STEPS = [i / 100 for i in range(101)]
@@ -137,15 +137,15 @@ def test_projections_and_friendly_means_count_the_same_steps(tmp_path):
 
 def test_steps_of_any_order_and_of_failures():
     told = []
-    with steps(told.append, public=True) as tell:
+    with report_steps(told.append, public=True) as tell:
         for fraction in (0.5, 0.2, 0.509, 7.0, -1.0):
             tell(fraction)
     assert told == STEPS
     told.clear()
-    work = steps(told.append, public=False)
+    work = report_steps(told.append, public=False)
     assert work.__enter__() is None
     assert not work.__exit__(KeyError, KeyError(), None)
     assert told == [0.0]
-    with steps(None, public=True) as tell:
+    with report_steps(None, public=True) as tell:
         assert tell is None
-    assert share(None, 0.0, 1.0) is None
+    assert scale_progress(None, 0.0, 1.0) is None

@@ -21,7 +21,7 @@ from ellipsum.kernels.accumulate import accumulate
 from ellipsum.sources import open_source
 from ellipsum.sources.arrow import Layout
 from ellipsum.sources.engine import SubsetFold
-from ellipsum.sources.identities import canonical
+from ellipsum.sources.identities import canonicalize
 from ellipsum.sources.selection import Selection
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -357,6 +357,6 @@ def test_every_reader_casts_without_a_word(dtype, arithmetic):
     with np.errstate(all=arithmetic):
         accumulate(row_map, [signalling(dtype), signalling(dtype)[:, ::-1]])
         SubsetFold(layout, bytes(32), 100, (1 << 64) - 1).map(0, as_lists(signalling(dtype)).to_batches())
-        keys = canonical(pa.array(signalling(dtype)[:, 0]), "real")
+        keys = canonicalize(pa.array(signalling(dtype)[:, 0]), "real")
     assert keys.null_count == 1
-    assert canonical(pa.array(np.array([0.0, -0.0])), "real").to_numpy().tobytes() == bytes(16)
+    assert canonicalize(pa.array(np.array([0.0, -0.0])), "real").to_numpy().tobytes() == bytes(16)

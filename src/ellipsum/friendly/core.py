@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import Floats
 from ..numerics.wide_integers import Ints
-from ..sources.protocol import Progress, steps
+from ..sources.protocol import Progress, report_steps
 from ..util.compile import compiled
 
 _STRIPE = 16  # After this many columns the loop checks whether any pair of the tile can still be near.
@@ -100,7 +100,7 @@ def find_core(rows: Floats, radius: float, threads: int | None = None, progress:
     """
     n = len(rows)
     grid = quantize(rows, radius)
-    with steps(progress, public=True) as report:
+    with report_steps(progress, public=True) as report:
         counts = near_counts(grid, threads, report)
     weights = row_weights(counts, n)
     return Core(n, int(weights.sum()), _weighted_sums(grid, weights))

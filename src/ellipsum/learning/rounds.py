@@ -32,7 +32,7 @@ from ..row_maps.maps import Prepared, RowMap
 from ..rows import Box, LearnedRows
 from ..session import Progress, Session
 from ..sources import Source
-from ..sources.protocol import share as share_of
+from ..sources.protocol import scale_progress as share_of
 from .constants import LEAST_SHARE
 
 if TYPE_CHECKING:

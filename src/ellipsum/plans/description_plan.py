@@ -35,7 +35,7 @@ from ..request.people import unit_of
 from ..request.request import Request
 from ..row_maps.histograms import SideBySide
 from ..session import Session
-from ..sources.group_labels import published
+from ..sources.group_labels import publish_labels
 from ..util import json_codec
 from .forecast import ForecastOfPart, VectorForecast
 from .group_plan import GroupPlan, gaussian_slack, plan_groups
@@ -139,7 +139,7 @@ class DescriptionPlan(DescriptionNumbers, ForecastOfPart[DescriptionWithQuantile
             np.ldexp(noisy, -moments.one.grid_bits),
             session.secure,
             quantile_sums=quantiles.noisy(chosen.sums, account.stream()),
-            keys=keys_of(published(chosen.labels, chosen.kinds)),
+            keys=keys_of(publish_labels(chosen.labels, chosen.kinds)),
             kinds=chosen.kinds,
         )
 

@@ -34,7 +34,7 @@ from ..request.request import Request
 from ..row_maps.grid import noise_units
 from ..row_maps.maps import Body, sqrt_upper
 from ..session import Session
-from ..sources.group_labels import published
+from ..sources.group_labels import publish_labels
 from ..sources.group_sums import GroupSums
 from ..util import json_codec
 from .base import WRONG
@@ -177,7 +177,7 @@ class GroupPlan(GroupNumbers, ForecastOfPart[GroupRelease]):
     def publish(self, sums: GroupSums, stream: Stream, secure: bool) -> GroupRelease:
         """[G3] The release of the published groups."""
         places, noisy = self.noisy_groups(sums, stream)
-        keys = keys_of(published(sums.labels_of(places), sums.kinds))
+        keys = keys_of(publish_labels(sums.labels_of(places), sums.kinds))
         noisy *= 2.0**-self.one.grid_bits  # exact: a power of two
         return self.release_class(self, noisy, secure, keys, sums.kinds)
 
@@ -187,7 +187,7 @@ class GroupPlan(GroupNumbers, ForecastOfPart[GroupRelease]):
         Returns the positions of these groups, sorted by key, and their noisy sums.
         """
         listed = self.grouping.keys is not None
-        order = order_of(published(sums.labels, sums.kinds))
+        order = order_of(publish_labels(sums.labels, sums.kinds))
         if not listed:  # Leave out groups that have no rows.
             order = order[sums.rows[order] > 0]
         places, parts = [order[:0]], [np.empty((0, self.width))]

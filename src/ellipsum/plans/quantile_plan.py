@@ -35,7 +35,7 @@ from ..row_maps.grid import noise_units
 from ..row_maps.histograms import ColumnHistograms
 from ..row_maps.maps import Prepared, RowMap
 from ..session import Session
-from ..sources.group_labels import published
+from ..sources.group_labels import publish_labels
 from ..util import json_codec
 from .base import StatisticPlan
 from .build import choose_plan
@@ -128,12 +128,12 @@ class QuantilePlan(QuantileNumbers, StatisticPlan[QuantileRelease]):
         counts, sums = self.sum_rows(session, self.row_map)
         if sums is None:
             return QuantileRelease(self, self.noisy(counts, stream), session.secure)
-        sums = sums.chosen(order_of(published(sums.labels, sums.kinds)))
+        sums = sums.chosen(order_of(publish_labels(sums.labels, sums.kinds)))
         noisy = self.noisy(sums.sums, stream)
         if self._selects_groups:
             kept = np.flatnonzero(self.reaches(noisy))
             sums, noisy = sums.chosen(kept), noisy[kept]
-        keys = keys_of(published(sums.labels, sums.kinds))
+        keys = keys_of(publish_labels(sums.labels, sums.kinds))
         return QuantileRelease(self, noisy, session.secure, keys=keys, kinds=sums.kinds)
 
     @property

@@ -30,7 +30,7 @@ from ..session import Outline, Progress, Session, read_options
 from ..sources import Selection, Source
 from ..sources.open import is_frame
 from ..sources.paths import check_apart
-from ..sources.protocol import steps
+from ..sources.protocol import report_steps
 from ..util.atomic_files import check_writable
 from .forecast import ProjectionForecast, ProjectionOptions, ProjectionWarning, adversary_of, needed_noise
 from .matrix import as_seed, draw_matrix, integers_of, spectral_norm_upper, unit
@@ -198,7 +198,7 @@ def _run(projection: Projection, session: Session, integers: Ints, stream: Strea
         writer = stack.enter_context(ProjectionWriter(projection.path, k))
         # Rows without a stable order [T9] are released in an order of their own [J9].
         sink = writer if projection.ordered else stack.enter_context(OwnOrder(writer))
-        with steps(session.progress, public=True) as report:
+        with report_steps(session.progress, public=True) as report:
             for sums in session.source.each(products, most, report):
                 noisy = add_noise(sums, projection.noise_units, shift, stream, start=n * k)  # Draw row * k + column.
                 sink.write(noisy.to_float() * factor)

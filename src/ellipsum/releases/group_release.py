@@ -18,7 +18,7 @@ from ..errors import Floats, UsageError, shown
 from ..numerics.wide_integers import Ints
 from ..request.groups import CELL, Groups, spelled_date
 from ..request.request import SUMS
-from ..sources.group_labels import canonical_labels, known_kind, label_listed, published_type, read_dates
+from ..sources.group_labels import canonicalize_labels, is_known_kind, label_listed, published_type, read_dates
 from ..util import json_codec
 from ..util.atomic_files import write_atomically
 from . import documents
@@ -313,7 +313,7 @@ def take_table(fields: json_codec.Fields, width: int) -> dict[str, Any]:
     """Read the keys of groups, each a value of its type, and their noisy sums from a file."""
     kinds = fields.take("kinds", json_codec.names)
     keys = fields.take("keys", json_codec.list_of(json_codec.list_of(CELL)))
-    if not all(map(known_kind, kinds)) or any(len(key) != len(kinds) for key in keys):
+    if not all(map(is_known_kind, kinds)) or any(len(key) != len(kinds) for key in keys):
         raise UsageError(DOCTORED)
     columns = [_column([key[i] for key in keys], kind) for i, kind in enumerate(kinds)]
     noisy = fields.take("noisy", table_of_numbers)
@@ -326,7 +326,7 @@ def check_keys(keys: Keys | None, kinds: tuple[str, ...], noisy: Floats, groupin
     if keys is None or (len(kinds), noisy.shape) != (len(grouping.by), (groups, width)):
         raise UsageError(DOCTORED)
     arrays = key_arrays(keys, kinds)
-    labels = [canonical_labels(array, kind) for array, kind in zip(arrays, kinds, strict=True)]
+    labels = [canonicalize_labels(array, kind) for array, kind in zip(arrays, kinds, strict=True)]
     spelled, order = _spell_keys(labels), order_of(arrays)
     if len(set(spelled)) != groups or not np.array_equal(order, np.arange(groups)):
         raise UsageError(DOCTORED)

@@ -1,4 +1,4 @@
-"""Arrays in memory: blocks are views where the numbers are already floating point."""
+"""Arrays in memory. Floating-point numbers are used in place."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _check_positions(names: Iterable[Name], width: int, argument: str) -> None:
 
 
 def array_places(width: int, selection: Selection) -> tuple[list[int] | None, int | None, list[int]]:
-    """What is read of rows without names: positions of the values (None: all), of the key, and of the groups."""
+    """Find the positions of the values (None: all), of the key, and of the groups, in rows without names."""
     columns = as_names(selection.columns)
     key = () if selection.key is None else (selection.key,)
     for argument, names in (("privacy_id", key), ("by", selection.by), ("columns", columns or ())):
@@ -43,14 +43,14 @@ def array_places(width: int, selection: Selection) -> tuple[list[int] | None, in
 
 
 def _arrow_type(data: Numbers) -> pa.DataType:
-    """The Arrow type in which a column identifies people or groups."""
+    """The Arrow type of a column that identifies people or groups."""
     import pyarrow as pa
 
     return pa.float64() if data.dtype.kind == "f" else pa.from_numpy_dtype(data.dtype.newbyteorder("="))
 
 
 def _arrow_column(part: Numbers, place: int) -> pa.Array:
-    """One column as an Arrow array; masked cells are nulls."""
+    """Convert one column to an Arrow array. Masked cells become nulls."""
     import pyarrow as pa
 
     column = part[:, place]
@@ -94,7 +94,7 @@ class ArrayTable(Table):
             self._set_kinds()
 
     def _set_kinds(self) -> None:
-        """How identities and groups are compared."""
+        """Set how identities and groups are compared."""
         from .group_labels import label_kind
         from .identities import key_kind, no_identity
 
@@ -118,12 +118,12 @@ class ArrayTable(Table):
     def _cells(self, part: Numbers) -> pa.Array | None:
         if self._key is None and not self._groups:
             return None
-        from .group_labels import beside, canonical_labels
-        from .identities import canonical
+        from .group_labels import canonicalize_labels, join_cells
+        from .identities import canonicalize
 
-        who = None if self._key is None or self.key is None else canonical(_arrow_column(part, self._key), self.key)
+        who = None if self._key is None or self.key is None else canonicalize(_arrow_column(part, self._key), self.key)
         groups = zip(self._groups, self.by, strict=True)
-        return beside([canonical_labels(_arrow_column(part, place), kind) for place, kind in groups], who)
+        return join_cells([canonicalize_labels(_arrow_column(part, place), kind) for place, kind in groups], who)
 
     def _convert(self, part: Numbers) -> Block:
         selected = part if self._picked is None else part[:, self._picked]

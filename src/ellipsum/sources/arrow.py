@@ -1,4 +1,4 @@
-"""Arrow data: from typed columns to blocks of rows, and every source that supports the Arrow stream protocol."""
+"""Arrow data: blocks of rows from typed columns, and every source that supports the Arrow stream protocol."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pyarrow import types
 
 from ..errors import UsageError, named, shown
-from ..kernels.blocks import Block, Columns, floats
+from ..kernels.blocks import Block, Columns, Numbers, floats
 from ..numerics.wide_integers import Ints
 from .coded import Coder
-from .group_labels import beside, canonical_labels, label_kind, texts
-from .identities import canonical, identities, key_kind, plain_type
+from .group_labels import canonicalize_labels, join_cells, label_kind, to_texts
+from .identities import canonicalize, encode_identities, key_kind, plain_type
 from .local import Piece, RowReader, Table, block_rows
-from .protocol import Progress, attempt, sealed
+from .protocol import Progress, attempt, seal
 from .selection import EVERYTHING, Pick, Selection, pick
 
 if TYPE_CHECKING:
@@ -34,10 +33,10 @@ _UNREADABLE = "data could not be read through its Arrow stream. Check that its q
 class Layout:
     """How the chosen columns of one schema become the values of a row and the cells beside it.
 
-    embedded: one column of lists is the whole row. single: float32 represents every column exactly. key: the kind of
-    identities, whose column is read last. nullable: for each value, whether its type allows missing values. by: the
-    kinds of the columns that identify groups, which are read before that of identities. coder: turns the first columns
-    beside the row into values.
+    embedded: whether one column of lists is the whole row. single: whether float32 represents every column exactly.
+    key: the kind of identities. Their column is read last. nullable: for each value, whether its type allows missing
+    values. by: the kinds of the columns that identify groups. They are read before the column of identities. coder:
+    turns the first columns beside the row into values.
     """
 
     names: tuple[str, ...]
@@ -51,7 +50,7 @@ class Layout:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of all columns beside a row but that of identities."""
+        """The kinds of all columns beside a row, except the column of identities."""
         return self.by if self.coder is None else self.coder.kinds
 
     @property
@@ -64,7 +63,7 @@ class Layout:
         return len(self.columns)
 
     def without_cells(self) -> Layout:
-        """The layout of the values alone, where cells beside the row are not among them."""
+        """The layout without the cells beside the row, unless some of these become values."""
         return self if self.coder is not None else replace(self, key=None, by=())
 
 
@@ -86,9 +85,9 @@ def not_a_number(name: str, kind: str, where: str) -> UsageError:
 
 
 def value_layout(schema: pa.Schema, places: Sequence[int], where: str, size: int | None = None) -> Layout:
-    """The layout of the chosen fields; a usage error if one of them is not numeric. Depends on the schema alone [T1].
+    """Make the layout of the chosen fields. A column that is not numeric is a usage error. Depends on types alone [T1].
 
-    One list alone (an embedding) is a whole row, if its type fixes its length or `size` declares it.
+    A single column of lists (embeddings) is a whole row if its type fixes the length or `size` declares it.
     """
     fields = [schema.field(i) for i in places]
     names = tuple(field.name for field in fields)
@@ -132,7 +131,7 @@ def _list_length(kind: pa.DataType, size: int | None, name: str, where: str) -> 
 
 
 def make_layout(schema: pa.Schema, chosen: Pick, where: str) -> Layout:
-    """The layout of the chosen columns, key and groups included."""
+    """Make the layout of the chosen columns, including key and groups."""
     groups = [schema.field(place) for place in chosen.by]
     by = tuple(label_kind(field.type, field.name, where) for field in groups)
     key = None if chosen.key is None else schema.field(chosen.key)
@@ -140,8 +139,8 @@ def make_layout(schema: pa.Schema, chosen: Pick, where: str) -> Layout:
     return replace(value_layout(schema, chosen.places, where, chosen.size), by=by, key=kind)
 
 
-def _numbers(array: pa.Array) -> NDArray[Any]:
-    """The numbers of an Arrow array, nulls as NaN; without a copy where Arrow allows it."""
+def _numbers(array: pa.Array) -> Numbers:
+    """Convert an Arrow array to numbers, nulls to NaN. Nothing is copied if Arrow allows it."""
     if isinstance(array, pa.ExtensionArray):
         return _numbers(array.storage)
     kind = array.type
@@ -157,12 +156,12 @@ def _numbers(array: pa.Array) -> NDArray[Any]:
         array = array.cast(pa.float64())
     if array.null_count == 0:
         return np.from_dlpack(array)  # pyarrow's own conversion imports pandas, which takes 0.2 s
-    numbers: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    numbers: Numbers = array.to_numpy(zero_copy_only=False)
     return numbers
 
 
-def _embeddings(array: pa.Array, width: int) -> NDArray[Any]:
-    """An array of lists as a matrix. A null list, or one of another length, is a row of NaN."""
+def _embeddings(array: pa.Array, width: int) -> Numbers:
+    """Convert an array of lists to a matrix. A null list, or one of another length, becomes a row of NaN."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if not types.is_fixed_size_list(array.type):
@@ -174,8 +173,8 @@ def _embeddings(array: pa.Array, width: int) -> NDArray[Any]:
     return matrix
 
 
-def _declared_embeddings(array: pa.Array, width: int) -> NDArray[Any]:
-    """An array of lists that are declared to be `width` long."""
+def _declared_embeddings(array: pa.Array, width: int) -> Numbers:
+    """Convert an array of lists that are declared to be `width` long."""
     valid = pc.fill_null(pc.list_value_length(array), -1).to_numpy(zero_copy_only=False) == width
     values = _numbers(array.filter(pa.array(valid)).flatten())
     matrix = np.full((len(array), width), np.nan, np.float32 if values.dtype == np.float32 else np.float64)
@@ -184,7 +183,7 @@ def _declared_embeddings(array: pa.Array, width: int) -> NDArray[Any]:
 
 
 def _to_block(arrays: Sequence[pa.Array], plan: Layout, rows: int) -> Block:
-    """One block of this many rows. Columns of floats are used in place."""
+    """Make one block. Columns of floats are used in place."""
     if not arrays:
         return np.empty((rows, 0))
     dtype = np.float32 if plan.single else np.float64
@@ -194,49 +193,51 @@ def _to_block(arrays: Sequence[pa.Array], plan: Layout, rows: int) -> Block:
 
 
 def to_piece(arrays: Sequence[pa.Array], plan: Layout) -> Piece:
-    """The rows of some arrays, which are those of the layout in its order, and the cells beside them."""
+    """Make rows, and the cells beside them, from the arrays of the layout in its order."""
     entries = len(plan.names)
-    who = None if plan.key is None else canonical(arrays[-1], plan.key)
+    who = None if plan.key is None else canonicalize(arrays[-1], plan.key)
     cells = zip(arrays[entries:], plan.kinds, strict=False)
     block = _to_block(arrays[:entries], plan, len(arrays[-1]) if arrays else 0)
-    piece = beside([canonical_labels(array, kind) for array, kind in cells], who), block
+    piece = join_cells([canonicalize_labels(array, kind) for array, kind in cells], who), block
     return piece if plan.coder is None else plan.coder(piece)
 
 
-def pieces(batch: pa.RecordBatch, places: Sequence[int], plan: Layout) -> Iterator[Piece]:
-    """A record batch in pieces of bounded size; places: where the layout's columns are."""
+def cut_pieces(batch: pa.RecordBatch, places: Sequence[int], plan: Layout) -> Iterator[Piece]:
+    """Cut a record batch into pieces of bounded size; places: the positions of the layout's columns."""
     step = block_rows(plan.width)
     arrays = [batch.column(i) for i in places]
     for start in range(0, batch.num_rows, step):
         yield to_piece([array.slice(start, step) for array in arrays], plan)
 
 
-def own_copy(piece: Piece) -> Piece:
-    """The piece in memory of its own: rows are added later, in other threads, and must not change meanwhile."""
+def copy_piece(piece: Piece) -> Piece:
+    """Copy a piece. Other threads add its rows later, and the rows must not change until then."""
     cells, block = piece
     return None if cells is None else cells.copy_to(pa.default_cpu_memory_manager()), block.copy()
 
 
 def library(data: object) -> str:
-    """The package that an object comes from."""
+    """The package that defines the type of an object."""
     return type(data).__module__.split(".")[0].lstrip("_")
 
 
 def _is_in_memory(data: object) -> bool:
-    """Whether the rows are in memory. Other streams may be queries, and the order of their rows is not public [T9]."""
+    """Whether the rows are in memory. Another stream may be a query, so the order of its rows is not public [T9]."""
     if isinstance(data, (pa.Table, pa.RecordBatch, pa.Array, pa.ChunkedArray)):
         return True
     return library(data) in ("pandas", "polars") and type(data).__name__ == "DataFrame"
 
 
 def _select(data: Any, labels: Sequence[str], chosen: Pick) -> Any:
-    """The chosen columns of a frame or relation, in the order of `chosen.all`, before any cell is converted."""
+    """Select the chosen columns of a frame or relation, in the order of `chosen.all`. No cell is converted yet."""
     home = library(data)
     if home == "duckdb":
-        from .sql_backends import identity, quoted, value
+        from .sql_backends import quote_name, select_identity, select_value
 
-        select = [(identity if i in chosen.beside else value)(labels[i], data.types[i]) for i in chosen.all]
-        names = [quoted(labels[i]) for i in chosen.all]
+        select = [
+            (select_identity if i in chosen.beside else select_value)(labels[i], data.types[i]) for i in chosen.all
+        ]
+        names = [quote_name(labels[i]) for i in chosen.all]
         return data.project(", ".join(f"{text} as {name}" for text, name in zip(select, names, strict=True)))
     if home == "pandas":
         frame = _select_pandas(data, chosen)
@@ -249,7 +250,7 @@ def _select(data: Any, labels: Sequence[str], chosen: Pick) -> Any:
 
 
 def _select_pandas(data: pandas.DataFrame, chosen: Pick) -> pandas.DataFrame:
-    """The chosen columns, with identities and group labels in Arrow's own types where pandas has Python objects."""
+    """Select the chosen columns. Identities and labels that are Python objects are converted to Arrow's types."""
     import pandas
 
     frame = data.iloc[:, list(chosen.all)].reset_index(drop=True)
@@ -257,7 +258,7 @@ def _select_pandas(data: pandas.DataFrame, chosen: Pick) -> pandas.DataFrame:
     for i in range(len(chosen.places), len(chosen.all)):
         column, kind = frame.iloc[:, i], frame.dtypes.iloc[i]
         if holds_objects(kind):  # each cell has a type of its own
-            cells = texts(column) if i < first_key else identities(column)
+            cells = to_texts(column) if i < first_key else encode_identities(column)
         elif is_python_text(kind):
             cells = encode_texts(column)
         else:
@@ -267,7 +268,7 @@ def _select_pandas(data: pandas.DataFrame, chosen: Pick) -> pandas.DataFrame:
 
 
 def is_python_text(kind: object) -> bool:
-    """Whether a pandas column has Python's texts, which may contain what Arrow refuses."""
+    """Whether a pandas column has Python's texts. Arrow refuses some of these."""
     return getattr(kind, "storage", None) == "python"
 
 
@@ -277,19 +278,19 @@ def holds_objects(kind: object) -> bool:
 
 
 def encode_texts(cells: Iterable[object]) -> pa.Array:
-    """Texts as Arrow's. Half a pair of surrogates, which is not a character, is kept as it is [T6]."""
+    """Convert texts to Arrow's. Half a pair of surrogates is no character, but is kept unchanged [T6]."""
     encoded = [cell.encode("utf-8", "surrogatepass") if isinstance(cell, str) else None for cell in cells]
     return pa.array(encoded, pa.large_binary()).view(pa.large_string())
 
 
 def _value_type(kind: Any) -> object:
-    """The type of a pandas column's values, beneath its categories."""
+    """The type of the values of a pandas column or, if it is categorical, of its categories."""
     categories = getattr(kind, "categories", None)
     return kind if categories is None else categories.dtype
 
 
 def reject_opaque(kinds: Iterable[object], labels: Iterable[str]) -> None:
-    """Raise a usage error for types that Arrow lacks: their conversion fails, or depends on the cells [T1]."""
+    """Raise a usage error for types that Arrow lacks. Their conversion fails, or depends on the cells [T1]."""
     for label, kind in zip(labels, map(str, kinds), strict=True):
         if kind.lower().startswith(_OPAQUE):
             raise UsageError(
@@ -305,7 +306,7 @@ class LayoutTable(Table):
     _places: tuple[int, ...]
 
     def _choose(self, schema: pa.Schema, selection: Selection, where: str, unreadable: str) -> None:
-        """Describe what the selection takes of the schema."""
+        """Choose the columns of the schema that the selection names."""
         self.available = attempt(unreadable, lambda: tuple(schema.names))  # a damaged name is not text
         self._describe(schema, pick(self.available, selection, where), where, unreadable)
 
@@ -322,9 +323,9 @@ class LayoutTable(Table):
         return [self.available[place] for place in self._places]
 
     def _cut(self, batches: Iterable[pa.RecordBatch], places: Sequence[int], failed: str) -> Iterator[Piece]:
-        """Record batches in pieces, foreign errors replaced."""
-        for batch in sealed(failed, batches):
-            yield from sealed(failed, pieces(batch, places, self._plan))
+        """Cut record batches into pieces, and replace foreign errors."""
+        for batch in seal(failed, batches):
+            yield from seal(failed, cut_pieces(batch, places, self._plan))
 
 
 class ArrowTable(LayoutTable):
@@ -362,13 +363,16 @@ class ArrowTable(LayoutTable):
         self._reader = None if self.reopenable else reader
 
     def row_reader(self) -> RowReader | None:
+        """Read from one chunk of each column, which also replace the data: many small chunks would take long."""
         if not self.ordered:
             return None
-        plan, places = self._plan.without_cells(), self._places[: len(self._plan.names)]
-        table = attempt(_UNREADABLE, lambda: self._stream().read_all().select(places).combine_chunks())
+        plan, places = self._plan.without_cells(), list(self._places)
+        self._data = attempt(_UNREADABLE, lambda: self._stream().read_all().select(places).combine_chunks())
+        self._places = tuple(range(len(places)))
+        values = self._data.select(self._places[: len(plan.names)])
 
         def read(rows: Ints) -> Block:
-            taken = table.take(pa.array(rows)).combine_chunks()
+            taken = values.take(pa.array(rows)).combine_chunks()
             return to_piece([column.chunk(0) for column in taken.columns], plan)[1]
 
         return read
@@ -380,14 +384,14 @@ class ArrowTable(LayoutTable):
         return pa.RecordBatchReader.from_stream(source)
 
     def _count(self) -> int:
-        return sum(batch.num_rows for batch in sealed(_UNREADABLE, attempt(_UNREADABLE, self._stream)))
+        return sum(batch.num_rows for batch in seal(_UNREADABLE, attempt(_UNREADABLE, self._stream)))
 
     def _read(self, progress: Progress | None) -> Iterator[Piece]:
         reader = attempt(_UNREADABLE, self._stream) if self._reader is None else self._reader
         try:
             pieces = self._cut(reader, self._places, _UNREADABLE)
             # A one-shot stream may come from an iterator that writes the next batch to the same memory.
-            yield from pieces if self.reopenable else map(own_copy, pieces)
+            yield from pieces if self.reopenable else map(copy_piece, pieces)
         finally:
             reader.close()
 
@@ -396,7 +400,7 @@ _FAILED = "The lazy frame could not be collected. Collect it by itself to see wh
 
 
 class LazyTable(Table):
-    """The chosen columns of a lazy frame, which are kept in memory once they were read; it has no row order [T9]."""
+    """The chosen columns of a lazy frame. Once read, they are kept in memory. The row order is not public [T9]."""
 
     def __init__(self, data: Any, selection: Selection) -> None:
         names = attempt(_FAILED, data.collect_schema).names()

@@ -15,13 +15,13 @@ from pyarrow import dataset, parquet, types
 
 from ..errors import DataError, UsageError, named, shown
 from ..util.threads import chain_ahead, workers
-from .arrow import LayoutTable, pieces, to_piece
+from .arrow import LayoutTable, cut_pieces, to_piece
 from .local import Piece, PieceReader, block_rows
-from .protocol import Progress, Watch, attempt, sealed
+from .protocol import Progress, Watch, attempt, seal
 from .selection import EVERYTHING, Selection
 
 _PAGE_BUFFER = 1 << 20
-_BATCH_CELLS = 1_310_720  # 10 MB of float64: to start a batch costs pyarrow as much as to decode some thousand rows
+_BATCH_CELLS = 1_310_720  # 10 MB of float64: pyarrow takes as long to start a batch as to decode thousands of rows
 
 
 class ParquetTable(LayoutTable):
@@ -55,7 +55,7 @@ class ParquetTable(LayoutTable):
         self._watch.check()
 
     def _sealed_group(self, index: int) -> Iterator[Piece]:
-        return sealed(self._unreadable, self._row_group(index))
+        return seal(self._unreadable, self._row_group(index))
 
     def row_groups(self) -> list[PieceReader]:
         return [partial(self._sealed_group, index) for index in range(self._groups)]
@@ -70,7 +70,7 @@ _TEXTS = {"string": "binary", "large_string": "large_binary", "string_view": "bi
 def check_layout(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Raise an error unless every offset in the batch's buffers lies within them. Cells are not checked.
 
-    Arrow IPC is raw memory: an offset that is wrong in a damaged file would be followed anywhere.
+    Arrow IPC is raw memory. In a damaged file a wrong offset could refer to any address.
     """
     batch.validate()
     for array in batch.columns:
@@ -127,17 +127,17 @@ class IpcTable(LayoutTable):
                 yield reader.get_batch(index)
 
     def _count(self) -> int:
-        return sum(batch.num_rows for batch in sealed(self._unreadable, self._batches(self._places[:1])))
+        return sum(batch.num_rows for batch in seal(self._unreadable, self._batches(self._places[:1])))
 
     def _checked_pieces(self) -> Iterator[Piece]:
         in_file = sorted(self._places)
         for batch in self._batches(self._places):
             self._watch.check()
-            yield from pieces(check_layout(batch), [in_file.index(place) for place in self._places], self._plan)
+            yield from cut_pieces(check_layout(batch), [in_file.index(place) for place in self._places], self._plan)
         self._watch.check()
 
     def _read(self, progress: Progress | None) -> Iterator[Piece]:
-        return chain_ahead([lambda: sealed(self._unreadable, self._checked_pieces())])
+        return chain_ahead([lambda: seal(self._unreadable, self._checked_pieces())])
 
 
 _UNREADABLE = "The data set could not be read (a file damaged, gone or of another format, or a filter that fails)."
@@ -146,7 +146,7 @@ _AHEAD = 4
 
 
 def open_dataset(data: object, selection: Selection) -> DatasetTable | ScannerTable:
-    """The table of a pyarrow data set or scanner."""
+    """Open a pyarrow data set or scanner."""
     if isinstance(data, dataset.Scanner):
         return ScannerTable(data, selection)
     if isinstance(data, dataset.Dataset):
@@ -155,7 +155,7 @@ def open_dataset(data: object, selection: Selection) -> DatasetTable | ScannerTa
 
 
 def open_partitions(folder: Path, paths: list[Path], selection: Selection) -> DatasetTable:
-    """A folder of `name=value` folders: the names are columns too."""
+    """Open a folder of `name=value` folders, whose names are columns too."""
     kind = "parquet" if paths[0].suffix.lower() in (".parquet", ".pq") else "feather"
     unreadable = f"{folder} could not be read as a data set."
     if selection.columns is None:  # names of folders are columns only if they are requested
@@ -200,7 +200,7 @@ class DatasetTable(LayoutTable):
         )
 
     def _stamps(self) -> list[tuple[str, int, int]]:
-        """The present size and time of every file."""
+        """Get the present size and time of every file."""
         infos = [info for part in self._files for info in part.filesystem.get_file_info(part.files)]
         return [(info.path, info.size, info.mtime_ns) for info in infos]
 
@@ -219,7 +219,7 @@ class DatasetTable(LayoutTable):
 
 
 def _file_parts(data: dataset.Dataset) -> Iterator[dataset.FileSystemDataset]:
-    """The data sets of files within a data set."""
+    """Find the data sets of files within a data set."""
     if isinstance(data, dataset.UnionDataset):
         for child in data.children:
             yield from _file_parts(child)
@@ -232,9 +232,10 @@ def _file_parts(data: dataset.Dataset) -> Iterator[dataset.FileSystemDataset]:
 
 
 def _check_files(part: dataset.FileSystemDataset, schema: pa.Schema, names: Iterable[str]) -> None:
-    """Every file must have every chosen column in the type of the data set: a cast could fail on one cell [T1].
+    """Raise a usage error unless every file has each chosen column in the type of the data set.
 
-    A column that no file has comes from the names of folders, or is missing everywhere.
+    Otherwise a cast could fail because of one cell [T1]. If no file has a column, it comes from the names of folders,
+    or it is missing everywhere.
     """
     schemas = [(path, part.format.inspect(path, part.filesystem)) for path in part.files]
     for name in names:
@@ -251,7 +252,7 @@ def _check_files(part: dataset.FileSystemDataset, schema: pa.Schema, names: Iter
 
 
 def _check_layouts(part: dataset.FileSystemDataset) -> None:
-    """Read Feather files once: pyarrow's scanner ends the process if one of them is damaged."""
+    """Read Feather files once, because pyarrow's scanner ends the process if one of them is damaged."""
     for path in part.files if isinstance(part.format, dataset.IpcFileFormat) else ():
         with part.filesystem.open_input_file(path) as file:
             reader = pa.ipc.open_file(file)

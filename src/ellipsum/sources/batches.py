@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from ..errors import DataError, UsageError
 from ..util.threads import chain_ahead
-from .arrow import ArrowTable, own_copy
-from .group_labels import beside, canonical_labels, label_kind
+from .arrow import ArrowTable, copy_piece
+from .group_labels import canonicalize_labels, join_cells, label_kind
 from .local import Piece, PieceReader, Table
-from .protocol import Progress, sealed, share
+from .protocol import Progress, scale_progress, seal
 from .python_objects import label_field
 from .selection import Selection, as_names
 
@@ -24,7 +24,7 @@ _FAILED = "The iterable of batches raised an error of its own. Run it by itself 
 class BatchesTable(Table):
     """An iterable of batches. An iterator or generator can be read once, other iterables as often as needed.
 
-    The first batch is read when the table is opened: its columns are those of the table. The batches may come from a
+    The first batch is read when the table is opened, because it determines the columns. The batches may come from a
     query or a shuffling loader, so the order of their rows is not public [T9].
     """
 
@@ -33,7 +33,7 @@ class BatchesTable(Table):
     ) -> None:
         self._selection, self._open_batch = selection, open_batch
         self.reopenable = not isinstance(data, Iterator)
-        source = sealed(_FAILED, data)
+        source = seal(_FAILED, data)
         first = list(islice(source, 1))
         self._data = data if self.reopenable else chain(first, source)
         self._describe_like(self._open(first[0]) if first else _open_nothing(selection.named()))
@@ -45,7 +45,7 @@ class BatchesTable(Table):
         return self._open_batch(batch, self._selection)
 
     def _tables(self) -> Iterator[Table]:
-        for batch in sealed(_FAILED, self._data):
+        for batch in seal(_FAILED, self._data):
             table = self._open(batch)
             check_same(self, table, "A later batch", "the first")
             yield table
@@ -55,15 +55,13 @@ class BatchesTable(Table):
 
     def _read(self, progress: Progress | None) -> Iterator[Piece]:
         for table in self._tables():
-            yield from map(
-                own_copy, table.pieces()
-            )  # Copied, because the caller may write the next batch to the same memory.
+            yield from map(copy_piece, table.pieces())  # the caller may write the next batch to the same memory
 
 
 def _open_nothing(selection: Selection) -> Table:
-    """A table without rows, where the names of several columns say what its rows would be.
+    """A table without rows, if the names of several columns determine what its rows would be.
 
-    One name alone may be that of a column of lists, and an array has no names: nothing then says what to publish.
+    A single name may be the name of a column of lists, and an array has no names. Then the width is not known.
     """
     names = as_names(selection.columns) or ()
     if len(names) < 2 or not all(isinstance(name, str) for name in names):
@@ -120,12 +118,12 @@ class Chain(Table):
             return
         total, before = sum(self._weights), 0.0
         for part, weight in zip(self._tables, self._weights, strict=True):
-            yield from part.pieces(share(progress, before / total, (before + weight) / total))
+            yield from part.pieces(scale_progress(progress, before / total, (before + weight) / total))
             before += weight
 
 
 class LabeledTable(Table):
-    """A table, and the cells that identify the group of each of its rows."""
+    """A table and, for each row, the cells that identify its group."""
 
     def __init__(self, table: Table, arrays: Sequence[ArrayLike], names: Sequence[str]) -> None:
         if not table.ordered:
@@ -139,11 +137,11 @@ class LabeledTable(Table):
         self._describe_like(table)
         self.reopenable, self.ordered, self._rows = table.reopenable, table.ordered, table.rows()
         self.by = tuple(label_kind(field.type, field.name, "by") for field, _ in fields)
-        self._labels = [canonical_labels(array, kind) for (_, array), kind in zip(fields, self.by, strict=True)]
+        self._labels = [canonicalize_labels(array, kind) for (_, array), kind in zip(fields, self.by, strict=True)]
 
     def _read(self, progress: Progress | None) -> Iterator[Piece]:
         start = 0
         with closing(self._table.pieces()) as pieces:  # type: ignore[type-var]  # a generator
             for who, block in pieces:
-                yield beside([cells.slice(start, len(block)) for cells in self._labels], who), block
+                yield join_cells([cells.slice(start, len(block)) for cells in self._labels], who), block
                 start += len(block)

@@ -1,6 +1,6 @@
-"""Cells of listed categories as values: the position of a cell in the list, and NaN for a cell that is not in it.
+"""Categories as values: the position of a cell in the list of categories, or NaN if the list does not contain it.
 
-[H2] A value depends on its own cell alone, which is compared as the cells that identify groups are [G6].
+[H2] A value depends on its own cell alone. Cells are compared in the same way as those that identify groups [G6].
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from ..kernels.blocks import floats
 from ..request.groups import Listed
-from .group_labels import beside
+from .group_labels import join_cells
 from .local import Piece, Table
 from .protocol import Progress
 from .selection import Name
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Coder:
-    """Turns the first cells beside a row into values behind its own.
+    """Turns the first cells beside a row into values, which follow the row's own values.
 
-    categories: the list of each column that is coded. kinds: the kinds of all columns of cells. groups: how many of
-    them, the last ones, identify groups and stay cells. A row without any value gets a 0, so that it is counted.
+    categories: the list of each column that is coded. kinds: the kinds of all columns of cells. groups: the number of
+    columns that identify groups; these are the last ones and stay cells. A row without values gets a 0, to be counted.
     """
 
     def __init__(self, categories: Sequence[Listed], kinds: tuple[str, ...], groups: int) -> None:
@@ -36,21 +36,21 @@ class Coder:
 
     @cached_property
     def tables(self) -> list[KeyTable]:
-        """The codes of the categories. A category that its column cannot contain is a usage error."""
+        """The codes of the categories. It is a usage error if a column cannot contain one of its categories."""
         from .group_codes import key_table
 
         return [key_table((kind,), cells) for kind, cells in zip(self.kinds, self._categories, strict=False)]
 
     def __reduce__(self) -> tuple[type[Coder], tuple[tuple[Listed, ...], tuple[str, ...], int]]:
-        """Workers make tables of their own."""
+        """Pickle without the tables, which each worker makes for itself."""
         return Coder, (self._categories, self.kinds, len(self.by))
 
     def width(self, values: int) -> int:
-        """The number of values of a row that had this many."""
+        """The number of values of a coded row, given the number before."""
         return max(values + len(self._categories), 1)
 
     def nullable(self, before: tuple[bool, ...]) -> tuple[bool, ...]:
-        """Whether each column may have missing values, given the columns before: a cell may be outside its list."""
+        """Whether each column may have missing values. A coded one may, because its list may lack a cell."""
         return (*before, *((bool(self._categories),) * (self.width(len(before)) - len(before))))
 
     def __call__(self, piece: Piece) -> Piece:
@@ -64,11 +64,11 @@ class Coder:
         if cells is None or not self.kinds:
             return cells, rows
         who = cells.field(len(fields)) if cells.type.num_fields > len(fields) else None
-        return beside(fields[len(fields) - len(self.by) :], who), rows
+        return join_cells(fields[len(fields) - len(self.by) :], who), rows
 
 
-def coded_names(columns: tuple[str, ...] | None, names: Sequence[Name]) -> tuple[str, ...] | None:
-    """The names of all columns, where there are any."""
+def join_names(columns: tuple[str, ...] | None, names: Sequence[Name]) -> tuple[str, ...] | None:
+    """The names of all columns, or None if they have no names."""
     return (*columns, *map(str, names)) or None if columns is not None else None
 
 
@@ -79,10 +79,10 @@ class CodedTable(Table):
         self._table = table
         self._describe_like(table)
         self._coder = Coder(categories, table.by, groups)
-        self._coder.tables  # noqa: B018 (a usage error where a list does not fit its column)
+        self._coder.tables  # noqa: B018 (a usage error if a list does not fit its column)
         self.by = self._coder.by
         self.width = self._coder.width(table.width)
-        self.columns = coded_names(table.columns, names)
+        self.columns = join_names(table.columns, names)
         self.nullable = self._coder.nullable(table.nullable)
         self.reopenable, self.ordered = table.reopenable, table.ordered
 

@@ -1,4 +1,4 @@
-"""CSV files, plain or gzipped: every line below the header is one row, whatever it contains."""
+"""CSV files, plain or gzipped. Every line below the header is one row, whatever it contains."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ..kernels.blocks import Block
 from ..numerics.wide_integers import Ints
 from ..util.threads import map_ahead
 from .csv_rows import ENDED, IMPROPER, START, byte_classes, copy_column, copy_wanted, follow, settle
-from .group_labels import beside, canonical_labels
-from .identities import bounded
+from .group_labels import canonicalize_labels, join_cells
+from .identities import shorten_identities
 from .local import Piece, Table
 from .protocol import Progress, Watch, attempt
 from .selection import EVERYTHING, Selection, as_names, pick
@@ -35,7 +35,7 @@ _NUMBER = r"^-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"  # a leading plus 
 
 
 class _Lines(NamedTuple):
-    """Some whole rows: their text, in which every line end ends a row, and as it is in the file."""
+    """Some whole rows. text: every line end in it ends a row. exact: the text of the file."""
 
     text: bytearray
     exact: bytearray
@@ -44,11 +44,11 @@ class _Lines(NamedTuple):
 class CsvTable(Table):
     """The numbers of some columns of a CSV file.
 
-    The first line names the columns and is public. A line that may be a row (it has numbers, unless the caller named
-    the columns or passed `header=True`) is refused, because a file without a header would publish its first row [T3].
-    Every further line is a row, even a blank one; quoted cells may span lines. Cells that are not decimal numbers, and
-    all cells of a line with too few or too many, are missing [T3]. The values do not depend on where the file is cut
-    into chunks.
+    The first line names the columns and is public. A first line with numbers is refused, because a file without a
+    header would publish its first row [T3]. It is accepted if the caller named the columns or passed `header=True`.
+    Every further line is a row, even a blank one. Quoted cells may span lines. Cells that are not decimal numbers are
+    missing, and so are all cells of a line with too few or too many cells [T3]. The values do not depend on the cuts
+    between chunks.
     """
 
     ordered = True
@@ -87,14 +87,14 @@ class CsvTable(Table):
         self._order = None if np.array_equal(order, np.arange(self.width)) else order
 
     def _open(self) -> tuple[BinaryIO, BinaryIO]:
-        """(the stream of text, the file beneath it)."""
+        """Open the stream of text and the file beneath it."""
         raw = open(self._path, "rb")  # noqa: SIM115
         if self._path.suffix.lower() != ".gz":
             return raw, raw
         return gzip.GzipFile(fileobj=raw), raw  # type: ignore[return-value]
 
     def _first_line(self) -> tuple[bytes, int]:
-        """The header without byte-order mark, and the number of bytes before the first row."""
+        """Read the header without byte-order mark, and the number of bytes before the first row."""
         stream, raw = self._open()
         with raw, stream:
             line = stream.readline(self._longest_line + len(_BYTE_ORDER_MARK))
@@ -105,7 +105,7 @@ class CsvTable(Table):
         return line.removeprefix(_BYTE_ORDER_MARK), len(line)
 
     def _chunks(self, progress: Progress | None = None) -> Generator[_Lines]:
-        """The file below the header, cut between rows; of a row beyond the limit only its beginning is kept [T3]."""
+        """Read the file below the header, cut between rows. A row beyond the limit loses its end [T3]."""
         self._watch.check()
         stream, raw = attempt(self._unreadable, self._open)
         with raw, stream:
@@ -134,7 +134,7 @@ class CsvTable(Table):
                     progress(reached)
 
     def _settled(self, text: bytearray, complete: bool) -> tuple[int, Ints]:
-        """The number of bytes of the text that are whole rows, and where in them line ends are within quotes."""
+        """Find the number of bytes that are whole rows, and the line ends in them that are within quotes."""
         if b'"' not in text:
             return text.rfind(b"\n") + 1, np.empty(0, np.int64)
         view = np.frombuffer(text, np.uint8)
@@ -143,7 +143,7 @@ class CsvTable(Table):
         return int(cut), inner[:hidden]
 
     def _long_row(self, stream: BinaryIO, text: bytes) -> _Lines:
-        """The beginning of a row that goes beyond the limit; the stream then stands behind that row."""
+        """Keep the beginning of a row that exceeds the limit, and place the stream behind that row."""
         begin = stream.tell() - len(text)
         end = self._row_end(stream, text)
         stream.seek(begin + end)
@@ -151,7 +151,7 @@ class CsvTable(Table):
         return _Lines(bytearray(kept.replace(b"\n", b"\0") + b"\n"), bytearray(kept + b"\n"))
 
     def _row_end(self, stream: BinaryIO, text: bytes) -> int:
-        """Bytes of the row that the text begins; of its first line, if the row is not quoted properly [T3]."""
+        """Count the bytes of the row that begins the text, or of its first line if it is not quoted properly [T3]."""
         state = START
         passed = first = used = 0
         for piece in chain([text], iter(lambda: stream.read(self._chunk_bytes), b""), [b"\n"]):
@@ -183,12 +183,12 @@ class CsvTable(Table):
         return block if self._order is None else block[:, self._order]
 
     def _cells(self, lines: _Lines) -> pa.Array | None:
-        """The identity and the group of each row as text; null where a cell is empty or does not exist [T6]."""
-        who = None if self._key_place is None else bounded(self._texts(lines, self._key_place))
-        return beside([canonical_labels(self._texts(lines, place), "text") for place in self._by_places], who)
+        """The identity and the group of each row as text. A cell that is empty or does not exist is null [T6]."""
+        who = None if self._key_place is None else shorten_identities(self._texts(lines, self._key_place))
+        return join_cells([canonicalize_labels(self._texts(lines, place), "text") for place in self._by_places], who)
 
     def _texts(self, lines: _Lines, place: int) -> pa.Array:
-        """The cells of one column; null where they are empty or do not exist."""
+        """Read the cells of one column. A cell that is empty or does not exist is null."""
         offsets, letters = np.zeros(_count_lines(lines.text) + 1, np.int64), np.empty(len(lines.text), np.uint8)
         text, exact = np.frombuffer(lines.text, np.uint8), np.frombuffer(lines.exact, np.uint8)
         copy_column(text, exact, self._classes, place, self._longest_line, letters, offsets)
@@ -208,7 +208,7 @@ class CsvTable(Table):
 
 
 def _fill(stream: BinaryIO, text: bytearray, start: int) -> int:
-    """Read into the text from `start` on; the bytes read, 0 at the end of the stream."""
+    """Read into the text from `start` on. Return the number of bytes read, 0 at the end of the stream."""
     with memoryview(text) as whole, whole[start:] as rest:
         return stream.readinto(rest)  # type: ignore[attr-defined, no-any-return]
 
@@ -219,21 +219,21 @@ def _count_lines(text: bytearray) -> int:
 
 
 def _nonempty(ends: NDArray[np.integer]) -> pa.Buffer:
-    """Which texts are not empty, as Arrow stores it."""
+    """Make the Arrow bitmap of the texts that are not empty."""
     return pa.py_buffer(np.packbits(ends[1:] > ends[:-1], bitorder="little"))
 
 
 def cast_numbers(texts: pa.Array) -> pa.Array:
-    """The doubles nearest to texts of digits, signs, points and e; null for texts that are not numbers [T3]."""
+    """Convert texts of digits, signs, points and e to the nearest doubles. A text that is no number is null [T3]."""
     try:
-        return texts.cast(pa.float64())  # of these bytes, Arrow accepts numbers alone
+        return texts.cast(pa.float64())  # Arrow accepts only numbers among texts of these bytes
     except pa.ArrowInvalid:
         numeric = pc.match_substring_regex(texts, _NUMBER)
         return pc.if_else(numeric, texts, pa.scalar(None, pa.string())).cast(pa.float64())
 
 
 def _hide(text: bytearray, inner: Ints) -> _Lines:
-    """The text with the line ends at some places hidden from the splitter."""
+    """Hide the line ends at some places from the splitter."""
     if inner.size == 0:
         return _Lines(text, text)
     hidden = bytearray(text)
@@ -250,9 +250,9 @@ _NAMES_PLEASE = "Its first line must name the columns."
 
 
 def column_names(path: Path, line: bytes, separator: str, typed: Collection[str], header: bool) -> Names:
-    """The names in a first line. A line that may not be a header is an error that quotes nothing of it [T3].
+    """Read the names in a first line. If it may be a row, the error quotes nothing of it [T3].
 
-    typed: the names that the caller passed for the columns to be used; a line that has them all is a header.
+    typed: the names of columns that the caller passed. A line that has them all is a header.
     """
     if line.startswith(_WIDE_MARKS):
         raise DataError(f"{path} is UTF-16 text. Save it as UTF-8.")
@@ -289,7 +289,7 @@ def _decoded(line: bytes) -> str:
 
 
 def _cells(text: str, separator: str) -> Names | None:
-    """The cells of one line; None unless its quotes are all closed before a separator or the end."""
+    """Split one line into cells. Return None unless all quotes are closed before a separator or the end."""
     try:
         (cells,) = csv.reader([text.replace("\r", "\0")], delimiter=separator, strict=True)  # \r is no line end here
     except csv.Error:

@@ -1,9 +1,9 @@
-"""The compiled half of the CSV reader: where rows and cells end. [T3]
+"""The compiled half of the CSV reader: it finds the ends of rows and cells. [T3]
 
 A small automaton (`_quoting`) decides which line ends are within the quotes of a cell. `settle` finds them and the
-caller hides them, so that every other line end ends a row. A cell that begins with a quote ends at the next single
-quote; in any other cell a quote is an ordinary character. The separator ends a cell, and \\n or \\r\\n a line. A single
-\\r is an ordinary character. What the text of a cell means is decided elsewhere.
+caller hides them. Every other line end then ends a row. A cell that begins with a quote ends at the next single quote.
+In any other cell a quote is an ordinary character. The separator ends a cell, and \\n or \\r\\n a line. A single \\r is
+an ordinary character. This module does not interpret the text of a cell.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OPENING, _PLAIN, _IN_QUOTES, _CLOSED, _RETURNED, _CROSSED, IMPROPER, ENDED = _Q
 
 
 def _quoting(state: int, byte_class: int) -> int:
-    """One step of the automaton: what may follow what in a properly quoted row."""
+    """One step of the automaton: the state after a byte of this class in a properly quoted row."""
     if state in (_IN_QUOTES, _CROSSED):
         return {_QUOTE: _CLOSED, _LINE_END: _CROSSED}.get(byte_class, _IN_QUOTES)
     if byte_class == _LINE_END:
@@ -62,7 +62,7 @@ def byte_classes(separator: str) -> Bytes:
 
 @compiled
 def follow(text: Bytes, classes: Bytes, start: np.uint64, state: np.uint64) -> tuple[np.uint64, np.uint64, np.uint64]:
-    """Continue to read a row: (end of reading, state there, end of its first line if that is in quotes, else 0).
+    """Continue to read a row. Return the end, the state there, and the end of its first line (0 if not in quotes).
 
     Reading ends behind the row (`ENDED`), behind the byte that breaks the rules (`IMPROPER`), or with the text.
     """
@@ -82,10 +82,10 @@ def follow(text: Bytes, classes: Bytes, start: np.uint64, state: np.uint64) -> t
 
 @compiled
 def settle(text: Bytes, classes: Bytes, complete: bool, inner: Ints) -> tuple[np.int64, int]:
-    """(bytes of the rows that are complete, number of their line ends within quotes; `inner` says where). [T3]
+    """Return the number of bytes in complete rows, and of line ends within quotes, which fill `inner`. [T3]
 
-    A line that opens quotes but does not become a properly quoted row is a row by itself. complete: no text follows
-    (it then ends with a line end), so that quotes that are still open are never closed.
+    A line that opens quotes but does not become a properly quoted row is a row by itself. complete: whether no text
+    follows. The text then ends with a line end, and quotes that are still open are never closed.
     """
     size = np.uint64(text.size)
     count = 0
@@ -114,7 +114,7 @@ def settle(text: Bytes, classes: Bytes, complete: bool, inner: Ints) -> tuple[np
 
 @inner
 def _next_cell(text: Bytes, classes: Bytes, start: np.uint64) -> _Cell:
-    """(begin and end of a cell's content, end of the cell, the same without \\r, whether quotes are closed).
+    """Find the begin and end of a cell's content, its end with and without \\r, and whether its quotes are closed.
 
     The cell ends at a separator or a line end. Its content is the text within its quotes or, without quotes, all text.
     """
@@ -145,7 +145,7 @@ def _next_cell(text: Bytes, classes: Bytes, start: np.uint64) -> _Cell:
 
 @inner
 def _copy_number(text: Bytes, first: np.uint64, last: np.uint64, out: Bytes, o: np.uint64) -> np.uint64:
-    """Copy what may be a number, without blanks around it and a leading plus; returns the end of the copy.
+    """Copy a possible number without blanks around it and a leading plus. Return the end of the copy.
 
     Nothing is copied if there is a byte that no number contains.
     """
@@ -168,7 +168,7 @@ def _copy_number(text: Bytes, first: np.uint64, last: np.uint64, out: Bytes, o: 
 def copy_wanted(
     text: Bytes, classes: Bytes, wanted: NDArray[np.bool_], longest: int, out: Bytes, ends: Offsets
 ) -> None:
-    """Copy the contents of the wanted cells of every line, which may be numbers; ends[k]: the end of copy k - 1.
+    """Copy the contents of the wanted cells of every line if they may be numbers. ends[k]: the end of copy k - 1.
 
     The text must end with a line end, and each \\n ends a line. The copy is empty for a cell with a byte that no number
     contains, or with text behind its quotes, and for all cells of a line that has too few or too many cells, is longer
@@ -203,7 +203,7 @@ def copy_wanted(
 
 @inner
 def _copy_unquoted(text: Bytes, first: np.uint64, end: np.uint64, out: Bytes, o: np.uint64) -> np.uint64:
-    """Copy a cell without its quotes (rule 2 of [T3]) and the blanks around it; returns the end of the copy."""
+    """Copy a cell without its quotes (rule 2 of [T3]) and the blanks around it. Return the end of the copy."""
     start = o
     inside = first < end and text[first] == _QUOTE_MARK
     i = first + _1 if inside else first
@@ -227,7 +227,7 @@ def _copy_unquoted(text: Bytes, first: np.uint64, end: np.uint64, out: Bytes, o:
 
 @compiled
 def copy_column(text: Bytes, exact: Bytes, classes: Bytes, place: int, longest: int, out: Bytes, ends: Ints) -> None:
-    """Copy one cell of every line from `exact`, the text with its hidden line ends; ends[k]: the end of copy k - 1.
+    """Copy one cell of every line from `exact`, which is the text of the file. ends[k]: the end of copy k - 1.
 
     Nothing is copied if a line has no such cell, never closes its quotes, or has the cell beyond `longest` bytes.
     """

@@ -1,8 +1,8 @@
-"""What an engine must implement, and what the frames of every engine share: docs/proofs/engines.md.
+"""The base of the frames of every engine: docs/proofs/engines.md.
 
-An engine needs one function, `EngineSource.fold`: pass the record batches of each partition to `fold.map`, pass the
-results, in any grouping and order, to `fold.merge` until one is left, and return it. It may also support `grouped`
-(people with several rows) and `each` (results for each block, for projections).
+An engine implements one function, `EngineSource.fold`. It passes the record batches of each partition to `fold.map`. It
+passes the results, in any grouping and order, to `fold.merge` until one is left, and returns that. An engine may also
+support `grouped` (people with several rows) and `each` (results for each block, for projections).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ..request.groups import Listed
 from ..request.people import People
 from ..row_maps.maps import RowMap
 from ..version import VERSION
-from .arrow import Layout, pieces, value_layout
-from .coded import Coder, coded_names
+from .arrow import Layout, cut_pieces, value_layout
+from .coded import Coder, join_names
 from .group_codes import key_table
 from .group_labels import label_kind
 from .group_sums import GroupAdder, GroupSums
 from .local import Piece
-from .protocol import BlockWork, Progress, Result, sealed
+from .protocol import BlockWork, Progress, Result, seal
 from .selection import EVERYTHING, Selection, pick
 
 UNREADABLE = "A partition could not be read."
@@ -57,20 +57,20 @@ _Keys = NDArray[np.uint64]
 
 
 class Fold(Protocol):
-    """A result of which each partition gives a part. Parts merge in any order and grouping. Instances are pickled."""
+    """A result to which each partition contributes a part. Parts merge in any order and grouping. It is pickled."""
 
     @property
     def part_bytes(self) -> int:
-        """The largest length of a part. An engine may send short parts to the caller, who merges them."""
+        """The largest length of a part. The calling process may merge short parts itself."""
 
     def map(self, index: int, batches: Batches) -> bytes:
-        """The part of one partition. index: its number, from zero. batches: its Arrow record batches."""
+        """Make the part of one partition. index: its number, from zero. batches: its Arrow record batches."""
 
     def merge(self, parts: Iterable[bytes]) -> bytes:
-        """One part out of several (at least one)."""
+        """Merge one or more parts into one."""
 
 
-def same_version(version: str) -> None:
+def check_version(version: str) -> None:
     """Raise an error on a worker that has another version of ellipsum than the caller."""
     if version != VERSION:
         raise DataError(f"A worker has ellipsum {VERSION}, the driver {version}. Install the same version.")
@@ -88,7 +88,7 @@ class SumFold:
         return 8 * (2 * self.row_map.width + 1)
 
     def map(self, index: int, batches: Batches) -> bytes:
-        return self.pack(accumulate(self.row_map, blocks_of(batches, self.layout), threads=1))
+        return self.pack(accumulate(self.row_map, read_blocks(batches, self.layout), threads=1))
 
     def merge(self, parts: Iterable[bytes]) -> bytes:
         total = Partial.empty(self.row_map.width)
@@ -115,7 +115,7 @@ class CountFold:
     part_bytes = 8
 
     def map(self, index: int, batches: Batches) -> bytes:
-        return self.pack(sum(batch.num_rows for batch in sealed(UNREADABLE, batches)))
+        return self.pack(sum(batch.num_rows for batch in seal(UNREADABLE, batches)))
 
     def merge(self, parts: Iterable[bytes]) -> bytes:
         return self.pack(sum(map(self.unpack, parts)))
@@ -131,9 +131,9 @@ class CountFold:
 
 @dataclass(frozen=True)
 class SubsetFold:
-    """[S6] The `size` rows with the smallest keys: a uniform sample, since a key is 128 public random bits.
+    """[S6] The `size` rows with the smallest keys. This is a uniform sample, since a key is 128 public random bits.
 
-    The bits depend on the position of the row. Rows whose key is above `limit` (a 64-bit number) are not sent.
+    The bits depend on the position of the row. Rows with a key above `limit` (a 64-bit number) are not sent.
     """
 
     layout: Layout
@@ -149,7 +149,7 @@ class SubsetFold:
         from ..noise import public_words
 
         start, keys, rows = index << _ROW_BITS, [np.empty((0, 2), np.uint64)], [np.empty((0, self.layout.width))]
-        for block in blocks_of(batches, self.layout):
+        for block in read_blocks(batches, self.layout):
             words = public_words(self.seed, start, len(block))
             near = np.flatnonzero(words[:, 0] <= np.uint64(self.limit))
             keys.append(words[near])
@@ -175,19 +175,19 @@ class SubsetFold:
         return self._unpack(part)[1]
 
 
-def pieces_of(batches: Batches, plan: Layout) -> Iterator[Piece]:
-    """The rows of a partition's record batches, which have the columns of the layout in its order."""
-    for batch in sealed(UNREADABLE, batches):
-        yield from sealed(UNREADABLE, pieces(batch, range(plan.arrays), plan))
+def read_pieces(batches: Batches, plan: Layout) -> Iterator[Piece]:
+    """Read the record batches of a partition. They have the columns of the layout in its order."""
+    for batch in seal(UNREADABLE, batches):
+        yield from seal(UNREADABLE, cut_pieces(batch, range(plan.arrays), plan))
 
 
-def blocks_of(batches: Batches, plan: Layout) -> Iterator[Block]:
-    """As `pieces_of`, without the cells beside the rows."""
-    return (block for _, block in pieces_of(batches, plan.without_cells()))
+def read_blocks(batches: Batches, plan: Layout) -> Iterator[Block]:
+    """Read as `read_pieces`, without the cells beside the rows."""
+    return (block for _, block in read_pieces(batches, plan.without_cells()))
 
 
 class EngineSource(ABC):
-    """Chosen columns of an engine's frame. An engine implements `fold`, and the rest follows.
+    """Chosen columns of an engine's frame. An engine has to implement `fold` alone.
 
     names: every column of the frame. arrow_type: the Arrow type in which the engine delivers the column at a position;
     it may raise a UsageError for a column without numbers, and is called for chosen columns only. The column of
@@ -219,8 +219,8 @@ class EngineSource(ABC):
             self.layout = replace(plan, by=kinds)
         else:
             coder = Coder([cells for _, cells in selection.coded], kinds, len(selection.by))
-            coder.tables  # noqa: B018 (a usage error where a list does not fit its column)
-            columns, nullable = coded_names(plan.columns, coded) or ("",), coder.nullable(plan.nullable)
+            coder.tables  # noqa: B018 (a usage error if a list does not fit its column)
+            columns, nullable = join_names(plan.columns, coded) or ("",), coder.nullable(plan.nullable)
             self.layout = replace(plan, columns=columns, by=coder.by, coder=coder, nullable=nullable)
         self.by = self.layout.by
         self.columns = self.layout.columns if any(self.layout.columns) else None
@@ -232,12 +232,12 @@ class EngineSource(ABC):
     def fold(self, fold: Fold, progress: Progress | None = None) -> bytes | None:
         """Map the batches of every partition (the chosen columns, in the order of `places`) and merge the parts.
 
-        None without partitions. Each partition must count once, even if it is evaluated twice. Foreign errors must be
-        replaced: `protocol.attempt`.
+        Return None if there is no partition. Each partition must count once, even if it is evaluated twice. Foreign
+        errors must be replaced as in `protocol.attempt`.
         """
 
     def count(self) -> int:
-        """Counted by the engine, once."""
+        """Let the engine count the rows once."""
         if self._rows is None:
             merged = self.fold(CountFold())
             self._rows = 0 if merged is None else CountFold.unpack(merged)
@@ -250,7 +250,7 @@ class EngineSource(ABC):
         return Partial.empty(row_map.width) if merged is None else fold.unpack(merged)
 
     def sample(self, size: int, seed: bytes) -> tuple[Floats, int]:
-        """A uniform subset of the rows, in random order, and how many there are [S6]."""
+        """A uniform subset of the rows in random order, and the number of all rows [S6]."""
         subset = self._subset(SubsetFold(self.layout, seed, size, self._limit(size)))
         if len(subset) < min(size, self.count()):  # Too few keys are below the limit, so all are used.
             subset = self._subset(SubsetFold(self.layout, seed, size, (1 << 64) - 1))
@@ -261,20 +261,20 @@ class EngineSource(ABC):
         return np.empty((0, self.width)) if merged is None else fold.rows(merged)
 
     def _limit(self, size: int) -> int:
-        """A limit of keys ten standard deviations above what `size` rows need."""
+        """A limit of keys that is ten standard deviations above the limit for `size` rows."""
         share = min(1.0, (size + 10 * math.sqrt(size) + 100) / max(self.count(), 1))
         return min(int(share * 2.0**64), (1 << 64) - 1)
 
     def every(self) -> Floats:
-        """The rows stay in the engine."""
+        """Not supported: the rows stay in the engine."""
         raise UsageError(_ELSEWHERE)
 
     def each(self, work: BlockWork[Result], most_rows: int, progress: Progress | None = None) -> Iterator[Result]:
-        """work(block), which is pickled, for blocks of every row once, in no order; an engine may support it."""
+        """work(block) for blocks that contain every row once, in any order. `work` is pickled. Support is optional."""
         raise UsageError(_ELSEWHERE)
 
     def grouped(self, people: People, most: int | None = None, listed: Listed | None = None) -> EngineSource:
-        """One row for each person, or person and group, made by the engine [S7]; an engine may support it."""
+        """One row for each person, or person and group, made by the engine [S7]. Support is optional."""
         raise UsageError(NOT_GROUPED if most is None else NO_GROUPED_PEOPLE)
 
     def total_by(
@@ -285,8 +285,8 @@ class EngineSource(ABC):
         merged = self.fold(fold, progress)
         return fold.total([] if merged is None else [merged])
 
-    def close(self) -> None:  # noqa: B027 (an engine that keeps nothing has nothing to do)
-        """Release what the engine keeps for this table, usually nothing."""
+    def close(self) -> None:  # noqa: B027 (most engines keep nothing)
+        """Release what the engine keeps for this table."""
 
 
 @dataclass(frozen=True)
@@ -303,7 +303,7 @@ class GroupFold:
         from ..kernels.grouped import grouped_kernel
 
         adder = self._adder(grouped_kernel(self.row_map))
-        for cells, block in pieces_of(batches, self.layout):
+        for cells, block in read_pieces(batches, self.layout):
             assert cells is not None
             adder.add([cells.field(i) for i in range(len(self.layout.by))], block)
         return _pack_groups(adder.sums())

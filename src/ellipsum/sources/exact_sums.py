@@ -2,7 +2,7 @@
 
 A double is an integer of 53 bits times a power of two, so a sum of doubles is an integer times 2^-1074. It is kept in
 limbs of 32 bits, each in a 64-bit integer, which allows 2^31 additions. Only the final rounding is inexact.
-Imported only when people have several rows, because it compiles.
+This module compiles, so it is imported only when people have several rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LARGEST = float(np.finfo(np.float64).max)
 class OpenPerson(NamedTuple):
     """The person whose rows are being added. rows: the number of rows so far, -1 before the first person.
 
-    counts: how many numbers each column has. spans: the first and last limb in use of each column.
+    counts: the number of values of each column. spans: the first and last limb in use of each column.
     """
 
     counts: Ints
@@ -46,7 +46,7 @@ class OpenPerson(NamedTuple):
 
 @compiled
 def _add(bits: int, limbs: Ints, span: Ints) -> None:
-    """limbs += the finite double of these bits; span: the first and last limb in use."""
+    """Add the finite double of these bits to the limbs; span: the first and last limb in use."""
     exponent = (bits >> 52) & 0x7FF
     mantissa = bits & ((1 << 52) - 1)
     place = 0
@@ -66,7 +66,7 @@ def _add(bits: int, limbs: Ints, span: Ints) -> None:
 
 @compiled
 def _carry(limbs: Ints, span: Ints) -> None:
-    """The same number with every limb but the last in [0, 2^32); the last takes the sign."""
+    """Carry between limbs until all but the last are in [0, 2^32). The last one has the sign."""
     for q in range(span[0], span[1]):
         limbs[q + 1] += limbs[q] >> 32
         limbs[q] &= _MASK
@@ -94,7 +94,7 @@ def _round(limbs: Ints, span: Ints) -> tuple[int, int]:
     length = 0
     while limbs[t] >> length:
         length += 1
-    drop = length - 21  # bits of the second limb that are left over
+    drop = length - 21  # bits of the second limb beyond the 53 bits of the result
     if drop >= 0:
         m = (limbs[t] << (32 - drop)) | (limbs[t - 1] >> drop)
         rest_bits = drop + 32
@@ -114,7 +114,7 @@ def _round(limbs: Ints, span: Ints) -> tuple[int, int]:
 
 @compiled
 def finish(person: OpenPerson, mean: bool, out: Floats) -> None:
-    """Write the row of the open person, and clear the sums for the next one. A column without a number is NaN."""
+    """Write the row of the open person, and clear the sums for the next one. A column without a value is NaN."""
     counts, limbs, spans, _ = person
     for j in range(counts.size):
         if counts[j] == 0:
@@ -158,7 +158,7 @@ def fold(bits: Ints, first: NDArray[np.bool_], most: int, mean: bool, person: Op
 
 @compiled
 def canonical_bits(rows: Floats, bits: Ints) -> None:
-    """One bit pattern for every number and for "missing": zeros and NaN without a sign, infinities missing."""
+    """Give equal numbers, and all missing values, one bit pattern. Infinities count as missing."""
     for i in range(bits.shape[0]):
         for j in range(bits.shape[1]):
             b = bits[i, j]
@@ -171,7 +171,7 @@ def canonical_bits(rows: Floats, bits: Ints) -> None:
 
 @compiled
 def content_hashes(bits: Ints) -> Ints:
-    """A number for each row that depends on its bits alone and looks arbitrary. A cap keeps the smallest ones."""
+    """A fixed hash of the bits of each row. A cap keeps the rows with the smallest hashes."""
     out = np.empty(bits.shape[0], np.int64)
     for i in range(bits.shape[0]):
         h = np.uint64(0x243F6A8885A308D3)

@@ -1,4 +1,4 @@
-"""Codes of groups: each key gets the next code when it first occurs, and listed keys have theirs in advance.
+"""Codes of groups: each key gets the next code when it first occurs. Listed keys get their codes in advance.
 
 The code of a group depends on the order of rows. It is used only to find the sums of the group again [G6].
 """
@@ -17,7 +17,7 @@ from ..kernels.codegen import address, fetch_ahead
 from ..numerics.wide_integers import Ints
 from ..request.groups import TWICE, Listed
 from ..util.compile import compiled, inner
-from .group_labels import bits_of, is_text, label_listed, label_type
+from .group_labels import label_listed, label_type, to_bits
 
 Bytes = NDArray[np.uint8]
 Flags = NDArray[np.bool_]
@@ -65,9 +65,9 @@ class Numbers:
         return self._values[: self.size]
 
     def codes(self, bits: Ints, valid: Flags, missing: int, fixed: bool) -> Ints:
-        """The code of each pattern; `missing` where none is valid, NO_GROUP where it is new and all are fixed."""
+        """The code of each pattern: `missing` if it is not valid, NO_GROUP if it is new although codes are fixed."""
         if not fixed:
-            self._values = roomy(self._values, self.size, len(bits))
+            self._values = enlarge(self._values, self.size, len(bits))
             self._slots = _enlarge_slots(self._slots, self.values, self.size + len(bits), False)
         out = np.empty(len(bits), np.int64)
         self.size = intern_numbers(bits, valid, missing, fixed, self._slots, self._values, self.size, out)
@@ -93,8 +93,8 @@ class Texts:
 
     def _make_room(self, more: int, more_letters: int) -> None:
         letters, ends, hashes = self._known
-        letters = roomy(letters, int(ends[self.size]), more_letters)
-        ends, hashes = roomy(ends, self.size + 1, more), roomy(hashes, self.size, more)
+        letters = enlarge(letters, int(ends[self.size]), more_letters)
+        ends, hashes = enlarge(ends, self.size + 1, more), enlarge(hashes, self.size, more)
         self._known = _KnownTexts(letters, ends, hashes)
         self._slots = _enlarge_slots(self._slots, hashes[: self.size], self.size + more, True)
 
@@ -106,8 +106,8 @@ class Texts:
         return pa.Array.from_buffers(pa.large_binary(), self.size, buffers)
 
 
-def roomy(array: NDArray[Number], used: int, more: int) -> NDArray[Number]:
-    """The array, or a longer one that begins with the used part and is zero elsewhere."""
+def enlarge(array: NDArray[Number], used: int, more: int) -> NDArray[Number]:
+    """Return the array, or a longer one that begins with the used part and is zero elsewhere."""
     if used + more <= len(array):
         return array
     longer = np.zeros((max(2 * len(array), used + more), *array.shape[1:]), array.dtype)
@@ -116,7 +116,7 @@ def roomy(array: NDArray[Number], used: int, more: int) -> NDArray[Number]:
 
 
 def _enlarge_slots(slots: Ints, values: Ints, entries: int, hashed: bool) -> Ints:
-    """The slots, or more of them with these values in them, so that `entries` fill at most half."""
+    """Return the slots, or a larger table of these values, so that `entries` fill at most half."""
     if 2 * entries <= slots.size:
         return slots
     slots = np.zeros(1 << (2 * entries + 1).bit_length(), np.int64)
@@ -127,19 +127,19 @@ def _enlarge_slots(slots: Ints, values: Ints, entries: int, hashed: bool) -> Int
 class KeyTable:
     """The groups that occur: the key of each, of one or several columns, and its code.
 
-    kinds: how the cells of each column are compared (`group_labels.label_kind`). A missing cell belongs to no group,
-    unless it was listed. After `enter` no group is new: rows with other keys belong to no group.
+    kinds: how the cells of each column are compared (`group_labels.label_kind`). A row with a missing cell belongs to
+    no group, unless the cell was listed. After `enter`, rows with other keys belong to no group.
     """
 
     def __init__(self, kinds: tuple[str, ...]) -> None:
         self.kinds = kinds
         self.lock = Lock()
-        """Held by a thread that assigns codes, where several threads do."""
-        self._columns: list[Numbers | Texts] = [Texts() if is_text(kind) else Numbers() for kind in kinds]
+        """A thread holds it while it assigns codes."""
+        self._columns: list[Numbers | Texts] = [Texts() if kind == "text" else Numbers() for kind in kinds]
         self._missing = [NO_GROUP] * len(kinds)
         self._pairs = [Numbers() for _ in kinds[1:]]
         self._single: Numbers | None = None
-        """Groups of one column in which a missing cell was listed."""
+        """The groups of one column, if a missing cell was listed. Else None."""
         self.fixed = False
 
     @property
@@ -161,10 +161,10 @@ class KeyTable:
         column, missing = self._columns[place], self._missing[place]
         if isinstance(column, Texts):
             return column.codes(cells, missing, self.fixed)
-        return column.codes(*bits_of(cells), missing, self.fixed)
+        return column.codes(*to_bits(cells), missing, self.fixed)
 
     def enter(self, labels: list[pa.Array]) -> Ints:
-        """Enter public keys, missing ones included. After that no group is new."""
+        """Enter public keys, which may have missing cells. After that no group is new."""
         for place, cells in enumerate(labels):
             if cells.null_count:
                 self._missing[place] = _MISSING
@@ -194,7 +194,7 @@ class KeyTable:
 
 
 def key_table(kinds: tuple[str, ...], listed: Listed | None) -> KeyTable:
-    """An empty table of groups; or, where groups are listed, a table of these alone, in the order of the list."""
+    """Make an empty table of groups or, if groups are listed, a table of these in the order of the list."""
     keys = KeyTable(kinds)
     if listed is not None and np.unique(keys.enter(label_listed(listed, kinds))).size < listed.size:
         raise UsageError(TWICE)
@@ -202,13 +202,13 @@ def key_table(kinds: tuple[str, ...], listed: Listed | None) -> KeyTable:
 
 
 _MIX, _LAST = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
-_AHEAD = 12  # entries: about as long as memory takes to answer
+_AHEAD = 12  # entries: their work takes about as long as one access to memory
 _CHUNK = 64  # texts that are hashed before they are looked up
 _FOLD, _SEED = np.uint64(32), np.uint64(0x243F6A8885A308D3)
 
 
 @inner
-def mixed(bits: int) -> int:
+def mix_bits(bits: int) -> int:
     """A hash of 64 bits."""
     h = np.uint64(bits) * _MIX
     h = (h ^ (h >> _FOLD)) * _LAST
@@ -221,15 +221,15 @@ def _hash(letters: Bytes, start: int, stop: int) -> int:
     for i in range(start, stop):
         h = (h ^ np.uint64(letters[i])) * _MIX
         h ^= h >> _FOLD
-    return mixed(h)  # type: ignore[arg-type]
+    return mix_bits(h)  # type: ignore[arg-type]
 
 
 @compiled
 def fill_slots(values: Ints, slots: Ints, hashed: bool) -> None:
-    """Enter values in empty slots as codes 0, 1, 2, ...; hashed: the values are hashes already."""
+    """Enter values in empty slots as codes 0, 1, 2, ...; hashed: whether the values are hashes."""
     mask = slots.size - 1
     for k in range(values.size):
-        s = (values[k] if hashed else mixed(values[k])) & mask
+        s = (values[k] if hashed else mix_bits(values[k])) & mask
         while slots[s] != 0:
             s = (s + 1) & mask
         slots[s] = k + 1
@@ -239,16 +239,16 @@ def fill_slots(values: Ints, slots: Ints, hashed: bool) -> None:
 def intern_numbers(
     bits: Ints, valid: Flags, missing: int, fixed: bool, slots: Ints, values: Ints, size: int, out: Ints
 ) -> int:
-    """out[i] = the code of bits[i] among the values, where a new one is added unless `fixed`; returns their number."""
+    """Set out[i] to the code of bits[i], and add new bits to the values unless `fixed`. Returns their number."""
     mask, last = slots.size - 1, bits.size - 1
-    for i in range(bits.size):  # its slot is asked for first, and then the value that the slot leads to
-        fetch_ahead(address(slots) + 8 * (mixed(bits[min(i + 2 * _AHEAD, last)]) & mask))
-        fetch_ahead(address(values) + 8 * (slots[mixed(bits[min(i + _AHEAD, last)]) & mask] - 1))
+    for i in range(bits.size):  # request the slot of a later entry, and the value that a nearer entry's slot refers to
+        fetch_ahead(address(slots) + 8 * (mix_bits(bits[min(i + 2 * _AHEAD, last)]) & mask))
+        fetch_ahead(address(values) + 8 * (slots[mix_bits(bits[min(i + _AHEAD, last)]) & mask] - 1))
         if not valid[i]:
             out[i] = missing
             continue
         key = bits[i]
-        s = mixed(key) & mask
+        s = mix_bits(key) & mask
         while slots[s] != 0 and values[slots[s] - 1] != key:
             s = (s + 1) & mask
         if slots[s] == 0:
@@ -276,7 +276,7 @@ def _is_same(texts: CellTexts, i: int, known: _KnownTexts, k: int) -> bool:
 
 @inner
 def _hash_ahead(texts: CellTexts, first: int, last: int, slots: Ints, known: _KnownTexts, hashes: Ints) -> None:
-    """Hash some texts, and ask for the memory that looking them up will read."""
+    """Hash some texts, and request the memory that the search for them will read."""
     mask = slots.size - 1
     for i in range(first, last):
         hashes[i - first] = _hash(texts.letters, texts.ends[i], texts.ends[i + 1])
@@ -323,7 +323,7 @@ def intern_texts(
 
 @compiled
 def sort_codes(codes: Ints, size: int) -> Ints:
-    """The positions of the codes 0, 1, ..., size - 1, in the order of codes."""
+    """Return the positions of codes from 0 to size - 1 in the order of codes, by counting them."""
     starts = np.zeros(size + 1, np.int64)
     for code in codes:
         starts[code + 1] += 1
@@ -340,7 +340,7 @@ def sort_codes(codes: Ints, size: int) -> Ints:
 def mix_numbers(bits: Ints, valid: Flags, out: Ints) -> None:
     """Mix one more column of numbers into the hash of each row."""
     for i in range(out.size):
-        out[i] = mixed(out[i] ^ (mixed(bits[i]) if valid[i] else 1))
+        out[i] = mix_bits(out[i] ^ (mix_bits(bits[i]) if valid[i] else 1))
 
 
 @compiled
@@ -348,4 +348,4 @@ def mix_texts(texts: CellTexts, out: Ints) -> None:
     """Mix one more column of texts into the hash of each row."""
     for i in range(out.size):
         code = _hash(texts.letters, texts.ends[i], texts.ends[i + 1]) if texts.valid[i] else 1
-        out[i] = mixed(out[i] ^ code)
+        out[i] = mix_bits(out[i] ^ code)

@@ -1,6 +1,6 @@
-"""The cells that identify a row's group: columns of any ordinary type, compared by value, published in their own type.
+"""The cells that identify the group of a row. They are compared by value and published in their own type.
 
-[G6] What a cell is compared by depends on the cell alone. A cell that is missing or too long belongs to no group.
+[G6] The value that a cell is compared by depends on the cell alone. A missing or too long cell belongs to no group.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyarrow import types
 from ..errors import UsageError, named, shown
 from ..numerics.wide_integers import Ints
 from ..request.groups import Listed, Value, text
-from .identities import canonical, convert_plain, is_text_type, plain_type, storage
+from .identities import canonicalize, convert_plain, is_text_type, plain_type, storage
 
 MOST_BYTES = 1024
 """A text of more bytes belongs to no group, so that memory does not grow with one cell."""
@@ -35,7 +35,7 @@ _NAMES = {"integer": "int64", "real": "float64", "text": "large_string", "bool":
 
 
 def label_kind(kind: pa.DataType, name: str, where: str) -> str:
-    """How cells of this type are compared. Types that cannot identify groups are a usage error [T1]."""
+    """Find how cells of this type are compared. It is a usage error if the type cannot identify groups [T1]."""
     plain = plain_type(kind)
     if types.is_integer(plain):
         return "uint64" if types.is_uint64(plain) else "integer"
@@ -53,7 +53,7 @@ def label_kind(kind: pa.DataType, name: str, where: str) -> str:
     )
 
 
-def known_kind(kind: str) -> bool:
+def is_known_kind(kind: str) -> bool:
     """Whether this is a kind of groups. It may come from a file."""
     try:
         return kind == "uint64" or kind in _NAMES or kind in ("date32[day]", "date64[ms]") or _is_time(kind)
@@ -73,22 +73,18 @@ def published_type(kind: str) -> pa.DataType:
     return pa.type_for_alias(_NAMES.get(kind, kind))
 
 
-def is_text(kind: str) -> bool:
-    return kind == "text"
-
-
 def label_type(kind: str) -> pa.DataType:
     """The Arrow type of canonical labels of a kind."""
     return storage("boolean" if kind == "bool" else kind)
 
 
-def canonical_labels(array: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array:
-    """Texts as bytes of UTF-8, other cells as 64-bit whole numbers or doubles; null where there is no group [G6]."""
-    return convert_plain(array, _canonical_texts if is_text(kind) else lambda plain: _canonical_cells(plain, kind))
+def canonicalize_labels(array: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array:
+    """Convert texts to bytes of UTF-8 and other cells to 64-bit numbers. A null belongs to no group [G6]."""
+    return convert_plain(array, _canonical_texts if kind == "text" else lambda plain: _canonical_cells(plain, kind))
 
 
 def _canonical_cells(array: pa.Array, kind: str) -> pa.Array:
-    cells = canonical(array, "boolean" if kind == "bool" else kind)
+    cells = canonicalize(array, "boolean" if kind == "bool" else kind)
     if kind == "real":
         return _keep_where(cells, np.isfinite)
     unit = kind.partition("[")[2].partition("]")[0].partition(",")[0]
@@ -102,7 +98,7 @@ def _canonical_cells(array: pa.Array, kind: str) -> pa.Array:
 
 
 def read_dates(cells: Iterable[str | None], kind: str) -> pa.Array:
-    """Dates or times of a kind from ISO texts. Raises an error of Arrow's for other texts."""
+    """Parse dates or times of a kind from ISO texts. Other texts raise an Arrow error."""
     target = published_type(kind)
     array = pa.array(cells, pa.string())
     if types.is_timestamp(target):  # texts have microseconds, whatever the kind has
@@ -120,7 +116,7 @@ def _has_python_values(kind: pa.DataType) -> bool:
 
 
 def _keep_where(cells: pa.Array, is_valid: Callable[[NDArray[np.generic]], NDArray[np.bool_]]) -> pa.Array:
-    """The cells that can be shown; null for the others, which are infinities and years beyond 9999 [G6]."""
+    """Replace the cells that cannot be shown by null: infinities, and years beyond 9999 [G6]."""
     valid = is_valid(cells.fill_null(0).to_numpy(zero_copy_only=False))
     return cells if valid.all() else pc.if_else(pa.array(valid), cells, pa.scalar(None, cells.type))
 
@@ -130,8 +126,8 @@ def _change(cells: pa.Array, change: Callable[[Ints], Ints]) -> pa.Array:
     return pa.array(change(cells.fill_null(0).to_numpy(zero_copy_only=False)), mask=missing)
 
 
-def texts(values: Iterable[object]) -> pa.Array:
-    """The cells of a list that identify groups, as texts."""
+def to_texts(values: Iterable[object]) -> pa.Array:
+    """Convert the cells of a list that identifies groups to texts."""
     return pa.array([text(value) for value in values], pa.large_string())
 
 
@@ -154,23 +150,23 @@ def _escape(cell: bytes) -> bytes:
     return cell.decode("utf-8", "backslashreplace").encode()
 
 
-def beside(labels: Sequence[pa.Array], who: pa.Array | None) -> pa.Array | None:
-    """The cells beside the rows of a piece: identities alone, or a struct of labels and, last, identities."""
+def join_cells(labels: Sequence[pa.Array], who: pa.Array | None) -> pa.Array | None:
+    """Join the cells beside the rows of a piece: identities alone, or a struct of labels and, last, any identities."""
     if not labels:
         return who
     arrays = [*labels, *([] if who is None else [who])]
     return pa.StructArray.from_arrays(arrays, names=[str(i) for i in range(len(arrays))])
 
 
-def bits_of(array: pa.Array) -> tuple[Ints, NDArray[np.bool_]]:
-    """(64-bit patterns, which are not null) of canonical labels that are not texts."""
+def to_bits(array: pa.Array) -> tuple[Ints, NDArray[np.bool_]]:
+    """The 64-bit patterns of canonical labels that are not texts, and which of them are not null."""
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
     return np.ascontiguousarray(numbers).view(np.int64), valid
 
 
 def label_listed(listed: Listed, kinds: tuple[str, ...]) -> list[pa.Array]:
-    """The cells of listed groups as a source of these kinds would have them."""
+    """Convert listed groups to the canonical labels of a source of these kinds."""
     if len(kinds) != len(listed.columns):
         raise UsageError(f"keys has {len(listed.columns)} columns, by has {len(kinds)}. Give one for each.")
     return [_label_column(column, kind) for column, kind in zip(listed.columns, kinds, strict=True)]
@@ -178,15 +174,15 @@ def label_listed(listed: Listed, kinds: tuple[str, ...]) -> list[pa.Array]:
 
 def _label_column(column: tuple[Value, ...], kind: str) -> pa.Array:
     try:
-        if is_text(kind):
-            array = texts(column)
+        if kind == "text":
+            array = to_texts(column)
         elif kind in _KINDS:
             array = pa.array([_parse_cell(cell, kind) for cell in column], published_type(kind))
         else:
             array = read_dates([None if cell is None else str(cell) for cell in column], kind)
-        labels = canonical_labels(array, kind)
+        labels = canonicalize_labels(array, kind)
         if labels.null_count > column.count(None):
-            raise ValueError  # a cell belongs to no group although it is not missing
+            raise ValueError  # a cell that is not missing belongs to no group
     except (ValueError, TypeError, LookupError, OverflowError, pa.ArrowException):
         what = _KINDS.get(kind, "dates or times, as in '2026-01-31'")
         raise UsageError(f"keys contains a value that its column cannot contain: the column has {what}.") from None
@@ -194,7 +190,7 @@ def _label_column(column: tuple[Value, ...], kind: str) -> pa.Array:
 
 
 def _parse_cell(cell: Value, kind: str) -> Value:
-    """A listed cell for a column of numbers or of yes and no. Texts are parsed."""
+    """Convert a listed cell to a number or to True or False. Texts are parsed."""
     if cell is None:
         return None
     if kind == "bool":
@@ -204,13 +200,13 @@ def _parse_cell(cell: Value, kind: str) -> Value:
     return float(cell) if kind == "real" else int(cell)
 
 
-def published(labels: Sequence[pa.Array], kinds: Sequence[str]) -> list[pa.Array]:
-    """Canonical labels as they are published: in their own types."""
+def publish_labels(labels: Sequence[pa.Array], kinds: Sequence[str]) -> list[pa.Array]:
+    """Convert canonical labels to the types in which they are published."""
     return [_published(cells, kind) for cells, kind in zip(labels, kinds, strict=True)]
 
 
 def _published(cells: pa.Array, kind: str) -> pa.Array:
     target = published_type(kind)
-    if is_text(kind) or kind == "bool":
+    if kind == "text" or kind == "bool":
         return cells.cast(target)
     return cells.cast(pa.int32()).view(target) if kind == "date32[day]" else cells.view(target)

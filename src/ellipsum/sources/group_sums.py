@@ -1,4 +1,4 @@
-"""Rows to exact integer sums of each group: threads share the codes of groups and have sums of their own.
+"""Exact integer sums of the rows of each group. Threads share the codes of groups, and each has its own sums.
 
 [G5] The sums of a group are those of its rows, for every order of rows, size of blocks and number of threads.
 """
@@ -18,7 +18,7 @@ from ..kernels.blocks import Block
 from ..numerics.wide_integers import Ints, Wide
 from ..row_maps.maps import RowMap
 from ..util.threads import count_cores, map_ahead
-from .group_codes import KeyTable, roomy
+from .group_codes import KeyTable, enlarge
 
 Pieces = Iterator[tuple[pa.Array | None, Block]]
 """Rows and the cells beside them (`local.Piece`)."""
@@ -27,7 +27,7 @@ _STEP = 1 << 16  # rows that a thread adds at once
 
 @dataclass(frozen=True)
 class GroupSums:
-    """The exact sums of every group that occurred or was listed.
+    """The exact sums of every group that occurs or was listed.
 
     labels: canonical cells, one array for each column that identifies groups. rows: the number of rows of each group.
     sums: (groups, width).
@@ -50,7 +50,7 @@ class GroupSums:
 
 
 class GroupAdder:
-    """Adds rows to the sums of their groups, in one thread at a time. Other threads may assign codes meanwhile."""
+    """Adds rows to the sums of their groups. One thread uses it at a time, while other threads may assign codes."""
 
     def __init__(self, kernel: GroupKernel | None, width: int, keys: KeyTable) -> None:
         self._kernel, self.keys = kernel, keys
@@ -70,7 +70,7 @@ class GroupAdder:
         used, more = len(self.rows), self.keys.size - len(self.rows)
         if more > 0:
             carried = bool(self.high.any()) if self.rows.max(initial=0) else False
-            self.low, self.rows = roomy(self.low, used, more), roomy(self.rows, used, more)
+            self.low, self.rows = enlarge(self.low, used, more), enlarge(self.rows, used, more)
             high = np.zeros(self.low.shape, np.int64)
             if carried:
                 high[:used] = self.high
@@ -94,7 +94,7 @@ class GroupAdder:
         add_totals(GroupTotals(codes, 0, low, high, rows), GroupTotals(codes, 0, self.low, self.high, self.rows))
 
     def sums(self) -> GroupSums:
-        """All sums, whose arrays are those of this adder: it is not used any more."""
+        """All sums. They share the arrays of this adder, so no rows may be added after this call."""
         from ..kernels.grouped import carry
 
         self._make_room()

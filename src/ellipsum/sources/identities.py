@@ -1,4 +1,4 @@
-"""Identities of people: cells of any ordinary type as values that are equal exactly where the cells are. [T6]"""
+"""Identities of people: cells of any ordinary type as values that are equal if and only if the cells are. [T6]"""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def convert_plain(array: pa.Array | pa.ChunkedArray, convert: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """convert(array), applied to the values beneath chunks, extensions and dictionaries."""
+    """Apply `convert` to the values beneath chunks, extensions and dictionaries."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if isinstance(array, pa.ExtensionArray):
@@ -48,9 +48,9 @@ def is_text_type(kind: pa.DataType) -> bool:
 
 
 def key_kind(kind: pa.DataType, name: str, where: str) -> str:
-    """How identities of this type are compared. Types that cannot identify people are a usage error [T1].
+    """Find how identities of this type are compared. It is a usage error if the type cannot identify people [T1].
 
-    Sources of different kinds are never mixed, because one person would then count as two.
+    Sources of different kinds are never combined, because one person could then count as two.
     """
     plain = plain_type(kind)
     if types.is_integer(plain):
@@ -83,10 +83,10 @@ def storage(kind: str) -> pa.DataType:
     return {"uint64": pa.uint64(), "real": pa.float64()}.get(kind, pa.int64())
 
 
-def canonical(array: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array:
-    """The identities in their storage type, null where a row has none: equal if and only if the cells are equal.
+def canonicalize(array: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array:
+    """Convert identities to their storage type, where they are equal if and only if the cells are equal.
 
-    Text is compared byte by byte. A NaN is no identity, like a null. The two zeros are one number.
+    Text is compared byte by byte. A NaN, like a null, is no identity and becomes null. The two zeros are one number.
     """
     target = storage(kind)
 
@@ -99,15 +99,15 @@ def canonical(array: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array:
             return array.view(pa.binary(array.type.byte_width)).cast(target)
         if types.is_temporal(array.type):
             return array.view(pa.int32()).cast(target) if array.type.bit_width == 32 else array.view(target)
-        return bounded(array.cast(target)) if target == pa.large_binary() else array.cast(target)
+        return shorten_identities(array.cast(target)) if target == pa.large_binary() else array.cast(target)
 
     return convert_plain(array, convert)
 
 
-def bounded(array: pa.Array) -> pa.Array:
-    """Binary identities, where those of more than 64 bytes are replaced by a digest of 65 bytes [T6].
+def shorten_identities(array: pa.Array) -> pa.Array:
+    """Replace identities of more than 64 bytes by a digest of 65 bytes [T6].
 
-    No shorter identity equals a digest, and no cell needs more memory than another.
+    No shorter identity equals a digest, and the memory for an identity is bounded.
     """
     long = pc.fill_null(pc.greater(pc.binary_length(array), _LONGEST), False)
     if not pc.any(long, min_count=0).as_py():
@@ -124,8 +124,8 @@ def _canonical_reals(array: pa.Array) -> pa.Array:
     return pa.array(numbers, from_pandas=True)  # NaN becomes null
 
 
-def identity(value: object) -> bytes | None:
-    """The identity that a Python value is. Equal numbers are one, other values are compared by type and text [T6]."""
+def encode_identity(value: object) -> bytes | None:
+    """Encode a Python value as an identity. Equal numbers are one, other values are compared by type and text [T6]."""
     try:
         return _encode(value)
     except Exception:  # the value cannot be compared
@@ -149,6 +149,6 @@ def _encode(value: object) -> bytes | None:
     return None
 
 
-def identities(values: Iterable[object]) -> pa.Array:
-    """The identities in a list, as an Arrow array."""
-    return pa.array([identity(value) for value in values], pa.large_binary())
+def encode_identities(values: Iterable[object]) -> pa.Array:
+    """Encode the identities in a list as an Arrow array."""
+    return pa.array([encode_identity(value) for value in values], pa.large_binary())

@@ -16,7 +16,7 @@ from ..noise import public_subset
 from ..numerics.wide_integers import Ints
 from ..row_maps.maps import RowMap
 from ..util.threads import map_ahead
-from .protocol import BlockWork, Progress, Result, single_pass
+from .protocol import BlockWork, Progress, Result
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .group_sums import GroupSums
 
 Piece = tuple["pa.Array | None", Block]
-"""Some rows, and the cells beside them: identities, or a struct of group labels and, last, identities (or None)."""
+"""Some rows and the cells beside them: None, identities, or a struct of group labels and, last, any identities."""
 PieceReader = Callable[[], Iterator[Piece]]
 RowReader = Callable[[Ints], Block]
 """Reads the rows at any positions, in the order of the positions."""
@@ -40,9 +40,9 @@ def block_rows(width: int, cells: int = _BLOCK_CELLS) -> int:
 class Table(ABC):
     """A source that this process reads in blocks of rows, usually as often as needed.
 
-    Besides the attributes of a `Source`: available: the names of all columns. chosen: the `columns` argument that
-    selects the same columns again. key: the kind of identities (`identities.key_kind`) if the source was opened with
-    a column of identities, else None.
+    It has these attributes in addition to those of a `Source`. available: the names of all columns. chosen: the
+    `columns` argument that selects the same columns again. key: the kind of identities (`identities.key_kind`) if the
+    source was opened with a column of identities, else None.
     """
 
     local = True
@@ -60,10 +60,10 @@ class Table(ABC):
 
     @abstractmethod
     def _read(self, progress: Progress | None) -> Iterator[Piece]:
-        """All rows in order; `progress` is given only if the number of rows is not known."""
+        """Yield all rows in order. `progress` is passed only if the number of rows is not known."""
 
     def _count(self) -> int:
-        """The number of rows, by the cheapest way of this kind of table."""
+        """Count the rows in the cheapest way that this kind of table has."""
         return sum(map(len, self.batches()))
 
     def row_groups(self) -> list[PieceReader]:
@@ -90,9 +90,12 @@ class Table(ABC):
         return self._rows
 
     def pieces(self, progress: Progress | None = None) -> Iterator[Piece]:
-        """All rows in order, with the cells that name their groups or people."""
+        """All rows in order, with the cells that identify their groups or people."""
         if self._was_read and not self.reopenable:
-            raise single_pass("This source")
+            raise UsageError(
+                "This source can be read only once, and it was read before. Pass an array, a table, a file or a list "
+                "of batches."
+            )
         self._was_read = True
         return self._counted(progress)
 
@@ -112,7 +115,7 @@ class Table(ABC):
         return (block for _, block in self.pieces(progress))
 
     def _describe_like(self, other: Table) -> None:
-        """Copy what another table says of its columns."""
+        """Take the description of the columns from another table."""
         self.columns, self.width, self.nullable = other.columns, other.width, other.nullable
         self.available, self.chosen = other.available, other.chosen
         self.key, self.by = other.key, other.by

@@ -1,7 +1,7 @@
-"""Which reader opens which data.
+"""Open any supported data with the right reader.
 
-Whether opening or reading fails, and with which message, depends on names, types, shapes and the readability of files
-alone, never on the numbers or texts in the cells ([T1] to [T5] in docs/proofs/tables.md).
+Errors and their messages depend on names, types, shapes and the readability of files alone. They never depend on the
+numbers or texts in the cells ([T1] to [T5] in docs/proofs/tables.md).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _KINDS = (
 
 
 def open_source(data: object, selection: Selection) -> Source:
-    """The source of the rows in `data`: the columns that the selection takes, in its order.
+    """Open the selected columns of `data`, in the order of the selection.
 
-    Frames of engines are recognized first: they support Arrow too, and would be collected in this process.
+    Frames of engines are recognized first. They support Arrow too, which would collect all rows in this process.
     """
     if isinstance(data, CsvFiles):
         return open_source(data.paths, replace(selection, header=data.header))
@@ -43,9 +43,9 @@ def open_source(data: object, selection: Selection) -> Source:
 
 
 def group_by_person(source: Source, people: People, most: int | None = None, listed: Listed | None = None) -> Source:
-    """One row for each person, made where the rows are [T6], from a source that was opened with their column.
+    """Group rows by person where the rows are [T6]. The source must have been opened with the column of identities.
 
-    With `most`: one row for each person and group, in at most that many groups of a person [G4]. listed: the public
+    With `most`: one row for each person and group, in at most `most` groups of a person [G4]. listed: the public
     groups. Close the result after use.
     """
     if isinstance(source, Table):
@@ -59,7 +59,7 @@ def group_by_person(source: Source, people: People, most: int | None = None, lis
 
 
 def _open_labeled(data: object, selection: Selection) -> Table:
-    """The table of local data. Arrays that identify groups are put beside its rows."""
+    """Open local data, with the arrays that identify groups beside its rows."""
     if not selection.labels:
         return _open_coded(data, selection)
     from .batches import LabeledTable
@@ -69,7 +69,7 @@ def _open_labeled(data: object, selection: Selection) -> Table:
 
 
 def _open_coded(data: object, selection: Selection) -> Table:
-    """The table of local data, with columns of listed categories among its values."""
+    """Open local data, with columns of listed categories among its values."""
     if selection.coded is None:
         return open_table(data, selection)
     from .coded import CodedTable
@@ -91,7 +91,7 @@ def is_frame(data: object) -> bool:
 
 
 def _open_frame(data: object, selection: Selection) -> EngineSource | None:
-    """The source of an engine's frame, or None for other data."""
+    """Open a frame of an engine. Return None for other data."""
     if not is_frame(data):
         return None
     if selection.labels:
@@ -109,7 +109,7 @@ def _open_frame(data: object, selection: Selection) -> EngineSource | None:
 
 
 def _check_columns(source: EngineSource, selection: Selection) -> None:
-    """A source that is already open keeps its columns: others cannot be chosen now."""
+    """Raise a usage error if an open source has other columns than the selection."""
     from .engine import NOT_GROUPED, EngineSource
 
     key = selection.key
@@ -125,7 +125,7 @@ def _check_columns(source: EngineSource, selection: Selection) -> None:
 
 
 def open_table(data: object, selection: Selection = EVERYTHING) -> Table:
-    """A table of the rows in `data`: the columns that the selection takes, in its order.
+    """Open the selected columns of local data, in the order of the selection.
 
     data: an array, a table or frame that supports Arrow, a pyarrow data set or scanner, a query (`ellipsum.sql`), a
         path, glob or folder of CSV, Parquet or Feather files, a list of any one of these, an iterable of batches (an
@@ -186,7 +186,7 @@ def _open_one(data: object, selection: Selection) -> Table:
 
 
 def _open_batch(batch: object, selection: Selection) -> Table:
-    """One batch of a list or iterable: anything that is itself a table in memory."""
+    """Open one batch of a list or iterable: any table in memory."""
     if _is_spark(batch):
         raise UsageError("A batch must be a table in memory, got a Spark frame. Pass one frame: combine them first.")
     protocols = "__array__", "__arrow_c_array__", "__arrow_c_stream__"

@@ -1,4 +1,4 @@
-"""Paths, globs and folders: which files they mean, what reads each file, and its columns."""
+"""Paths, globs and folders: the files that they refer to, the reader of each file, and its columns."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _suffix(path: Path) -> str:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """The data files in a folder and below, without hidden ones and engines' markers (_SUCCESS)."""
+    """Find the data files in a folder and below, except hidden ones and engines' markers (_SUCCESS)."""
     paths = [
         path
         for path in sorted(folder.rglob("*"))
@@ -53,12 +53,12 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def _expand_home(item: AnyPath) -> Path:
-    """The path, with ~ and ~name expanded as in a shell."""
+    """Expand ~ and ~name as a shell does."""
     return attempt(f"{item} names a home folder that does not exist.", Path(item).expanduser)
 
 
 def _expand(item: AnyPath) -> list[Path]:
-    """The files that a path, a folder or a glob means."""
+    """Find the files that a path, a folder or a glob refers to."""
     path = _expand_home(item)
     if path.is_dir():
         return _files_in(path)
@@ -73,13 +73,13 @@ def _expand(item: AnyPath) -> list[Path]:
 
 
 def _has_a_log(folder: Path) -> bool:
-    """Whether a folder is that of a Delta, Hudi or Iceberg table."""
+    """Whether a folder is a Delta, Hudi or Iceberg table."""
     iceberg = (folder / "data").is_dir() and any((folder / "metadata").glob("*.metadata.json"))
     return iceberg or any((folder / name).is_dir() for name in ("_delta_log", ".hoodie"))
 
 
 def _reject_table_formats(paths: Iterable[Path]) -> None:
-    """The log of such a table says which files count: the files alone would bring deleted rows back."""
+    """Raise a usage error for files of a table with a log. Without the log, deleted rows would come back."""
     places = [place for path in paths for place in (path.absolute(), path.resolve())]
     for folder in {folder for place in places for folder in place.parents}:
         if _has_a_log(folder):
@@ -110,7 +110,7 @@ def _open_file(path: Path, selection: Selection) -> Table:
 
 
 def _find_partitions(items: Sequence[AnyPath], selection: Selection) -> tuple[Path, list[Path]] | None:
-    """A folder of `name=value` folders and its files; None if none of these names is requested."""
+    """Find a folder of `name=value` folders and its files. Return None if no such name is requested."""
     folder = _expand_home(items[0]) if len(items) == 1 else None
     if folder is None or not attempt(f"{folder} could not be read.", folder.is_dir):
         return None
@@ -131,13 +131,13 @@ def _find_partitions(items: Sequence[AnyPath], selection: Selection) -> tuple[Pa
 
 
 def _is_placed_by_value(path: Path) -> bool:
-    """Whether a row's values may have decided in which file it is, as in partitions and folders of engines."""
+    """Whether the values of a row may determine its file, as in partitions and folders of engines."""
     folder = path.absolute().parent
     return any("=" in part for part in folder.parts) or any((folder / name).exists() for name in _MARKERS)
 
 
 def check_apart(output: Path | None, data: object) -> None:
-    """Refuse an output that is one of the files to be read, under any name."""
+    """Raise a usage error if the output is one of the files to be read, under any name."""
     if output is None or not os.path.isfile(output):
         return
     for path in _files_of(data):
@@ -147,7 +147,7 @@ def check_apart(output: Path | None, data: object) -> None:
 
 
 def _files_of(data: object) -> Iterator[Path]:
-    """The files of a path, a folder, a glob, a list of them, a data set or a query; none for other data."""
+    """Find the files of a path, a folder, a glob, a list of them, a data set or a query. Other data have none."""
     if isinstance(data, (list, tuple, set)):
         for item in data:
             yield from _files_of(item)
@@ -164,14 +164,14 @@ def _files_of(data: object) -> Iterator[Path]:
 
 
 def first_file(item: AnyPath) -> Path:
-    """The file that a path means, or the first file of a folder or a glob."""
+    """Find the file that a path refers to, or the first file of a folder or a glob."""
     path = attempt(f"{item} could not be read.", _expand, item)[0]
     attempt(f"{path} could not be read.", _reject_table_formats, [path])
     return path
 
 
 def open_files(items: Iterable[AnyPath], selection: Selection) -> Table:
-    """One table over all the files; each must offer the columns of the first."""
+    """Open one table of all files. Each file must have the chosen columns of the first."""
     items = list(items)
     selection = selection.named()
     if "" in items:
@@ -205,16 +205,16 @@ def _no_path() -> UsageError:
 
 @dataclass(frozen=True)
 class Field:
-    """A column: its name, the name of its type in its format ("" where each cell has a type of its own)."""
+    """A column: its name and the name of its type. The latter is "" if each cell has its own type."""
 
     name: str
     kind: str = ""
     numeric: bool = True
-    """False if the type says that there are no numbers."""
+    """False if values of this type are no numbers."""
 
 
 def schema_of(data: object, header: bool | None = None) -> tuple[Field, ...]:
-    """The columns of a file, of a folder or glob of files (those of the first), or of a query."""
+    """Find the columns of a file, of the first file of a folder or glob, or of a query."""
     if isinstance(data, Query):
         return _fields(query_schema(data), typed=not str(data.database).startswith("sqlite"))
     if not isinstance(data, (str, PathLike)) or not str(data):

@@ -1,4 +1,4 @@
-"""People with several rows: each person's rows become one, out of core, and what reads them sees an ordinary table.
+"""People with several rows: the rows of each person become one row of an ordinary table.
 
 [T6] One person more, less or different changes one row of that table. [T7] That row is a function of the person's own
 rows alone. In groups a person has one row in each of a limited number of groups [G4].
@@ -32,10 +32,11 @@ from ..util.interrupts import held, read_ahead
 from ..util.threads import map_ahead
 from .arrays import ArrayTable
 from .group_codes import KeyTable, key_table, sort_codes
-from .group_labels import beside
+from .group_labels import join_cells
 from .identities import storage
 from .local import Piece, RowReader, Table, block_rows
 from .person_rows import (
+    NARROW,
     PersonCounter,
     PersonSort,
     canonical_rows,
@@ -45,7 +46,7 @@ from .person_rows import (
     packed_type,
     reduce_people,
 )
-from .protocol import Progress, attempt, sealed
+from .protocol import Progress, attempt, seal
 from .sql_backends import connect_duckdb
 
 if TYPE_CHECKING:
@@ -94,12 +95,12 @@ class PeopleTable(ArrayTable):
 
 
 def unnamed_file() -> BinaryIO:
-    """A file for this user alone (mode 600), in no folder: it is gone with its last handle, even after a kill."""
+    """Open a file for this user alone (mode 600) in no folder. It ends with its last handle, even after a kill."""
     return cast(BinaryIO, tempfile.TemporaryFile(prefix=_PREFIX))
 
 
 def memory_map(file: BinaryIO, dtype: type[Number], shape: tuple[int, ...]) -> NDArray[Number]:
-    """The numbers in a file. They stay readable when its handle is closed."""
+    """Map the numbers in a file into memory. They stay readable after its handle is closed."""
     return np.memmap(file, dtype, "c", shape=shape) if shape[0] else np.empty(shape, dtype)  # an empty file has no map
 
 
@@ -116,19 +117,20 @@ class GroupedPeople(PeopleTable):
         for _, rows in super()._read(progress):
             for start in range(0, len(rows), step):
                 codes = pa.array(self._codes[start : start + step])
-                yield beside([cells.take(codes) for cells in self._labels], None), rows[start : start + step]
+                yield join_cells([cells.take(codes) for cells in self._labels], None), rows[start : start + step]
 
 
 def gather(table: Table, people: People, most: int | None = None, listed: Listed | None = None) -> PeopleTable:
-    """The table of people, from a table that was opened with `key=people.privacy_id`; reads it once.
+    """Make the table of people from a table that was opened with `key=people.privacy_id`.
 
-    DuckDB sorts the rows by person (and group), on disk where memory is short; exact sums go to a file. A table in
-    memory is not sorted if all rows of a person count.
+    DuckDB sorts the rows by person (and group), on disk if memory is short, and exact sums go to a file. A table in
+    memory needs no sort if all rows of a person count and there are no groups.
+
     most: the number of groups of a person that count, with one row in each; None without groups. listed: the public
-    groups; a row of another group counts nowhere, but its person is counted.
+    groups. A row of another group has no effect, but its person is counted.
 
-    Guarantee [T6]: the rows of each person are a function of that person's rows, and their order does not matter;
-    rows without an identity are left out.
+    Guarantee [T6]: the result for each person is a function of that person's rows, and their order has no effect. Rows
+    without an identity are left out.
     """
     if table.key is None:
         raise UsageError("This table was opened without privacy_id. Open it again with privacy_id=.")
@@ -160,26 +162,27 @@ def gather(table: Table, people: People, most: int | None = None, listed: Listed
         return GroupedPeople(rows, codes, keys, table, counter.people)
 
 
-_PARTS = 64  # of ten million rows, each fits into the cache of a core
 _KINDS = {pa.large_binary(): "text", pa.uint64(): "uint64", pa.float64(): "real"}
 _Split = tuple[pa.Array, Ints, Ints]
-"""Identities, the positions of their rows, and where each part of both ends. Part k begins at the k-th end."""
+"""Identities and the positions of their rows in the order of parts, and the limits of the parts."""
 
 
 def _gather_in_memory(table: Table, people: People, read: RowReader) -> PeopleTable:
-    """As `gather`, without a sort of the rows: a hash of the identity assigns each row to one of a few parts.
+    """Do as `gather` without a sort of the rows. A hash of the identity assigns each row to a part.
 
-    Threads take turns at the parts. The people are then put in the order of their identities, as the sort does.
+    Threads group the parts side by side. At the end the people are sorted by identity, as by `_Sort`.
     """
-    pieces = list(map_ahead(_split, _positions(table)))
-    parts = map_ahead(lambda part: _reduce_part(_join_part(pieces, part), table.width, people, read), range(_PARTS))
+    # The identities of a part should fit into a cache. To read a part takes time for each column.
+    count = 64 if table.width <= NARROW else 8
+    pieces = list(map_ahead(lambda piece: _split(piece, count), _positions(table)))
+    parts = map_ahead(lambda part: _reduce_part(_join_part(pieces, part), table.width, people, read), range(count))
     identities, rows = zip(*parts, strict=True)
     order = pc.sort_indices(pa.concat_arrays(identities))
     return PeopleTable(np.concatenate(rows).take(order, axis=0), table, len(order))
 
 
 def _positions(table: Table) -> Iterator[tuple[pa.Array, Ints]]:
-    """Identities and the positions of their rows. Rows without an identity are left out."""
+    """Yield identities and the positions of their rows. Rows without an identity are left out."""
     assert table.key is not None
     yield pa.array([], storage(table.key)), np.empty(0, np.int64)  # there may be no piece
     start = 0
@@ -190,23 +193,23 @@ def _positions(table: Table) -> Iterator[tuple[pa.Array, Ints]]:
         start += len(block)
 
 
-def _split(piece: tuple[pa.Array, Ints]) -> _Split:
-    """The piece in the order of the parts that its identities belong to."""
+def _split(piece: tuple[pa.Array, Ints], count: int) -> _Split:
+    """Bring the rows of each part together."""
     who, positions = piece
-    parts = hash_cells([who]) % _PARTS
-    order = sort_codes(parts, _PARTS)
-    return who.take(pa.array(order)), positions[order], np.searchsorted(parts[order], np.arange(_PARTS + 1))
+    parts = hash_cells([who]) % count
+    order = sort_codes(parts, count)
+    return who.take(pa.array(order)), positions[order], np.searchsorted(parts[order], np.arange(count + 1))
 
 
 def _join_part(pieces: Sequence[_Split], part: int) -> tuple[pa.Array, Ints]:
-    """The identities of one part of all pieces, and the positions of their rows."""
+    """Join one part of all pieces: its identities, and the positions of their rows."""
     cuts = [(who, positions, slice(*ends[part : part + 2])) for who, positions, ends in pieces]
     joined = pa.concat_arrays([who[cut] for who, _, cut in cuts])
     return joined, np.concatenate([positions[cut] for _, positions, cut in cuts])
 
 
 def _reduce_part(part: tuple[pa.Array, Ints], width: int, people: People, read: RowReader) -> tuple[pa.Array, Floats]:
-    """The people of a part, and what becomes of the rows of each."""
+    """Group one part: the identities of its people, and their rows."""
     who, positions = part
     keys = KeyTable((_KINDS.get(who.type, "integer"),))
     codes = keys.codes([who])
@@ -235,7 +238,7 @@ def _connect(folder: Path) -> duckdb.DuckDBPyConnection:
 def _sorted_batches(
     table: Table, sort: PersonSort, connection: duckdb.DuckDBPyConnection, listed: KeyTable | None
 ) -> Generator[pa.RecordBatch]:
-    """Batches in which the rows of each person are together."""
+    """Yield batches in which the rows of each person are together."""
     step, types = block_rows(table.width), sort.types(packed_type(table.width))
 
     def source() -> Iterator[pa.RecordBatch]:
@@ -249,20 +252,20 @@ def _sorted_batches(
     query = f"select {', '.join(sort.output)} from source order by {', '.join(sort.order)}"
     ordered = _Sort(connection, query, pa.schema(list(types.items())), step).run(source())
     with closing(read_ahead(ordered, connection.interrupt)) as batches:
-        yield from sealed(FAILED, batches)
+        yield from seal(FAILED, batches)
 
 
 def _write_codes(
     batches: Iterator[pa.RecordBatch], most: int, keys: KeyTable, file: BinaryIO
 ) -> Iterator[pa.RecordBatch]:
-    """Batches (pair, row) of the pairs of person and group that count; the codes of their groups go to a file."""
+    """Yield batches (pair, row) of the pairs of person and group that count. Write the codes of groups to a file."""
     for labels, pairs in count_pairs(batches, most):
         attempt(FAILED, file.write, keys.codes(labels).tobytes())
         yield pairs
 
 
 class _Sort:
-    """DuckDB sorts in a thread of its own. The source is read in the caller's thread, where its errors are raised."""
+    """A sort by DuckDB in its own thread. The source is read in the caller's thread, where its errors are raised."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, query: str, schema: pa.Schema, batch_rows: int) -> None:
         self._connection, self._query = connection, query
@@ -272,7 +275,7 @@ class _Sort:
         self._result: Iterator[pa.RecordBatch] | None = None
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The sorted batches, once all batches were read."""
+        """Read all batches, then return the sorted ones."""
         thread = threading.Thread(target=self._work, name="ellipsum-sort", daemon=True)
         thread.start()
         try:
@@ -326,10 +329,10 @@ _LOCK = "in-use"
 
 
 class Scratch:
-    """A folder among temporary files, for this user alone, until `close` or until this object is deleted.
+    """A temporary folder for this user alone. It is removed by `close` or when this object is deleted.
 
-    A file in it is locked while the process lives: the system releases the lock even if the process is killed, and
-    never confuses processes. A process that can take the lock knows that the folder was left behind.
+    A file in it is locked while the process lives. The system releases the lock even if the process is killed. So a
+    process that can take the lock knows that the folder was left behind.
     """
 
     def __init__(self) -> None:
@@ -374,7 +377,7 @@ def _remove_left_behind() -> None:
 
 
 def _users_folders() -> Iterator[Path]:
-    """Folders of this kind that belong to this user. Links and what other users created are left alone."""
+    """Find the folders of this kind that belong to this user. Links and other users' folders are left alone."""
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
             if not entry.name.startswith(_PREFIX):

@@ -1,6 +1,6 @@
-"""The rows of people who have several: what they are sorted by, and what becomes of the rows of each person.
+"""The rows of people who have several: the columns they are sorted by, and the row that each person gets.
 
-[T7] What becomes of a person's rows is a function of these rows alone; so is [G4] which groups of a person count.
+[T7] The row of a person is a function of that person's rows alone. So is the choice of the groups that count [G4].
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ..errors import Floats
 from ..kernels.blocks import Block, floats
 from ..numerics.wide_integers import Ints
 from ..request.people import COUNTS, People
-from .group_labels import bits_of, label_type
+from .group_labels import label_type, to_bits
 from .identities import storage
 
 if TYPE_CHECKING:  # these modules compile
     from .group_codes import KeyTable
 
 Flags = NDArray[np.bool_]
-_NARROW = 16  # columns: DuckDB sorts structs of this many numbers in three quarters of the time of bytes
+NARROW = 16  # columns: DuckDB sorts structs of this many numbers in three quarters of the time of bytes
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class PersonSort:
 
     @property
     def order(self) -> list[str]:
-        """The columns to sort by. Under a cap, the rows that count come first [T7]."""
+        """The columns to sort by. With a cap, the rows that count come first [T7]."""
         groups = ["nowhere", "pick", *self._groups] if self.in_groups else []
         return ["who", *groups, *(["hash", "row"] if self.is_capped else [])]
 
@@ -66,9 +66,9 @@ class PersonSort:
         return ["who", "row", *(["nowhere", *self._groups] if self.in_groups else [])]
 
     def columns(self, cells: pa.Array, block: Block, listed: KeyTable | None) -> tuple[dict[str, pa.Array], Floats]:
-        """What some rows are sorted by, and the rows: functions of each row alone.
+        """The columns that some rows are sorted by, and the rows. They are functions of each row alone.
 
-        Rows without an identity are left out. listed: the public groups; rows of other groups belong to none.
+        Rows without an identity are left out. listed: the public groups. Rows of other groups belong to no group.
         """
         from .exact_sums import content_hashes
 
@@ -89,10 +89,10 @@ class PersonSort:
 
 
 def canonical_rows(block: Block) -> Floats:
-    """A copy of the rows in which every number, and "missing", has one bit pattern [T7], in the order for `pack`."""
+    """Copy rows so that equal numbers, and all missing values, have one bit pattern [T7], in the order for `pack`."""
     from .exact_sums import canonical_bits
 
-    rows = floats(block, copy=True, order="F" if block.shape[1] <= _NARROW else "C")
+    rows = floats(block, copy=True, order="F" if block.shape[1] <= NARROW else "C")
     canonical_bits(rows, rows.view(np.int64))
     return rows
 
@@ -106,7 +106,7 @@ def _in_no_group(labels: Sequence[pa.Array], listed: KeyTable | None) -> Flags:
 
 
 def hash_cells(columns: Sequence[pa.Array]) -> Ints:
-    """A number for each row that depends on its person and group alone and looks arbitrary [G4]."""
+    """A fixed hash of the cells of each row: of its person, or of its person and group [G4]."""
     from .group_codes import CellTexts, mix_numbers, mix_texts
 
     out = np.zeros(len(columns[0]), np.int64)
@@ -114,7 +114,7 @@ def hash_cells(columns: Sequence[pa.Array]) -> Ints:
         if pa.types.is_large_binary(cells.type):
             mix_texts(CellTexts.of(cells), out)
         else:
-            mix_numbers(*bits_of(cells), out)
+            mix_numbers(*to_bits(cells), out)
     return out
 
 
@@ -164,14 +164,14 @@ def count_pairs(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[tuple[
 
 
 def _ranks(person: Flags, pair: Flags, rank: int) -> Ints:
-    """For each row, the number of groups of its person before; rank: that of the row before the first."""
+    """For each row, the number of groups of its person before; rank: this number for the row before the first."""
     steps = np.cumsum(pair & ~person) + rank
     base = np.maximum.accumulate(np.where(person, steps, -1))
     return np.where(base >= 0, steps - base, steps)
 
 
 def reduce_people(batches: Iterator[pa.RecordBatch], width: int, people: People) -> Iterator[Floats]:
-    """What becomes of each person's rows [T7], from batches (who, row) that are sorted by person."""
+    """Make the row or rows of each person [T7] from batches (who, row) that are sorted by person."""
     if people.per_person in ("rows", COUNTS):
         yield from _count_or_keep(batches, width, people)
         return
@@ -190,7 +190,7 @@ def reduce_people(batches: Iterator[pa.RecordBatch], width: int, people: People)
 
 
 def _count_or_keep(batches: Iterator[pa.RecordBatch], width: int, people: People) -> Iterator[Floats]:
-    """The first max_rows rows of each person; or, in every column, the number of rows of each person."""
+    """Yield the first max_rows rows of each person or, in every column, the number of rows of each person."""
     before = 0
     for batch, first in _mark_starts(batches):
         places = np.arange(batch.num_rows)
@@ -206,7 +206,7 @@ def _count_or_keep(batches: Iterator[pa.RecordBatch], width: int, people: People
 
 
 def pack(rows: Floats) -> pa.Array:
-    """Rows as cells that DuckDB sorts: narrow ones as structs of whole numbers, wide ones as bytes."""
+    """Pack rows into cells that DuckDB sorts: narrow rows as structs of whole numbers, wide rows as bytes."""
     kind = packed_type(rows.shape[1])
     if not pa.types.is_struct(kind):
         return pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows))])
@@ -214,13 +214,15 @@ def pack(rows: Floats) -> pa.Array:
 
 
 def packed_type(width: int) -> pa.DataType:
-    return pa.struct([(f"x{j}", pa.int64()) for j in range(width)]) if width <= _NARROW else pa.binary(8 * width)
+    return pa.struct([(f"x{j}", pa.int64()) for j in range(width)]) if width <= NARROW else pa.binary(8 * width)
 
 
 def row_bits(cells: pa.Array, width: int) -> Ints:
-    """Packed rows as a matrix of 64-bit patterns."""
+    """Unpack rows to a matrix of 64-bit patterns."""
     if pa.types.is_struct(cells.type):
         return np.column_stack([np.from_dlpack(bits) for bits in cells.flatten()])
+    if pa.types.is_fixed_size_binary(cells.type):
+        return np.frombuffer(cells.buffers()[1], np.int64)[cells.offset * width :].reshape(-1, width)[: len(cells)]
     _, offsets, letters = cells.buffers()
     kind = np.int64 if pa.types.is_large_binary(cells.type) else np.int32
     start = int(np.frombuffer(offsets, kind)[cells.offset]) if len(cells) else 0

@@ -1,7 +1,7 @@
 """What can be asked of a source of rows, and the rules that every reader keeps.
 
 [T4] Progress does not depend on the rows. [T5] Errors of other libraries are replaced, because they may quote cells.
-[T8] A file that may change while it is read is watched, and memory that may change is copied.
+[T8] A file is checked for changes before and after each pass, and memory that may change is copied.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ..errors import DataError, EllipsumError, Floats, UsageError
+from ..errors import DataError, EllipsumError, Floats
 from ..kernels.accumulate import Partial
 from ..kernels.blocks import Block
 from ..row_maps.maps import RowMap
@@ -41,10 +41,10 @@ class BlockWork(Protocol[_Output]):
 class Source(Protocol):
     """Rows of numbers, wherever they are. A missing value is a NaN.
 
-    columns: the name of each column, or None where there are no names. width: the number of columns.
+    columns: the name of each column, or None if the columns have no names. width: the number of columns.
     nullable: for each column, whether its type allows missing values. by: the kinds of the columns that identify
     groups. reopenable: False if the rows can be read only once. local: whether this process can reach the rows.
-    ordered: whether the order of the rows is public, so that it may decide what is done with a row [T9].
+    ordered: whether the order of the rows is public. Only then may the position of a row have an effect [T9].
     """
 
     @property
@@ -63,7 +63,7 @@ class Source(Protocol):
     def local(self) -> bool: ...
 
     def count(self) -> int:
-        """The exact number of rows, or of people where rows were grouped by person. Public only under "replace"."""
+        """The exact number of rows, or of people if rows were grouped by person. Public only under "replace"."""
 
     def total(self, row_map: RowMap, threads: int | None = None, progress: Progress | None = None) -> Partial:
         """The exact sum of a row map's integer rows [S5]."""
@@ -74,24 +74,24 @@ class Source(Protocol):
         """The exact sums of a row map's integer rows in each listed group, or in each group that occurs [G5]."""
 
     def each(self, work: BlockWork[Result], most_rows: int, progress: Progress | None = None) -> Iterator[Result]:
-        """work(block) for blocks that contain every row once, in order where the source is ordered."""
+        """work(block) for blocks that contain every row once, in order if the source is ordered."""
 
     def sample(self, size: int, seed: bytes) -> tuple[Floats, int]:
         """A uniform sample of `size` rows (all rows if there are fewer), and the number of rows [F7][S6]."""
 
     def every(self) -> Floats:
-        """All rows, in order where the source is ordered."""
+        """All rows, in order if the source is ordered."""
 
     def close(self) -> None:
         """Remove what is kept for this source: temporary files, or an engine's caches."""
 
 
 @contextmanager
-def steps(progress: Progress | None, public: bool) -> Iterator[Progress | None]:
+def report_steps(progress: Progress | None, public: bool) -> Iterator[Progress | None]:
     """A function that takes any fractions of bytes, rows or tasks, while the caller gets 0, 0.01, ..., 1.
 
-    The fractions decide when a step is reported, never which steps. If the number of rows is private (under
-    "add_remove", or where people have several rows), only 0 and 1 are reported, at the beginning and at the end [T4].
+    The fractions decide when a step is reported, never which steps. The number of rows may be private (under
+    "add_remove", or if people have several rows). Then only 0 and 1 are reported, at the beginning and the end [T4].
     """
     if progress is None:
         yield None
@@ -112,7 +112,7 @@ def steps(progress: Progress | None, public: bool) -> Iterator[Progress | None]:
         report(1.0)
 
 
-def share(progress: Progress | None, begin: float, end: float) -> Progress | None:
+def scale_progress(progress: Progress | None, begin: float, end: float) -> Progress | None:
     """The progress of one part, as progress of the whole."""
     if progress is None:
         return None
@@ -123,7 +123,7 @@ def share(progress: Progress | None, begin: float, end: float) -> Progress | Non
 def attempt(message: str, call: Callable[..., T], *arguments: Any) -> T:
     """call(*arguments), with every foreign exception replaced by DataError(message) [T5].
 
-    The new error is raised after the handler has ended, so neither its cause nor its context keeps the old one.
+    The new error is raised after the handler has ended, so it does not keep the old one as its cause or context.
     """
     try:
         return call(*arguments)
@@ -134,7 +134,7 @@ def attempt(message: str, call: Callable[..., T], *arguments: Any) -> T:
     raise DataError(message)
 
 
-def sealed(message: str, items: Iterable[T]) -> Iterator[T]:
+def seal(message: str, items: Iterable[T]) -> Iterator[T]:
     """The items, with every foreign exception raised between them replaced as in `attempt` [T5]."""
     end = object()
     iterator = attempt(message, iter, items)
@@ -144,7 +144,7 @@ def sealed(message: str, items: Iterable[T]) -> Iterator[T]:
 
 
 class Watch:
-    """A file that must stay as it was when it was opened."""
+    """Checks that a file does not change while it is in use."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -155,13 +155,6 @@ class Watch:
         return status.st_size, status.st_mtime_ns, status.st_ino
 
     def check(self) -> None:
-        """Raise a data error if the file was removed, replaced or changed."""
+        """Raise a data error if the file was removed, replaced or changed since it was opened."""
         if self._stamp() != self._first_stamp:
             raise DataError(f"{self._path} changed while it was being read. Nothing was published: try again.")
-
-
-def single_pass(where: str) -> UsageError:
-    """The error of a one-shot source that is asked for a second pass."""
-    return UsageError(
-        f"{where} can be read only once, and it was read before. Pass an array, a table, a file or a list of batches."
-    )

@@ -1,6 +1,7 @@
-"""Plain Python as a table: dicts of columns, lists of records or of rows, and single columns of a frame.
+"""Plain Python objects as tables: dicts of columns, lists of records or of rows, and single columns of a frame.
 
-A list has no type: whatever it contains is a value, which decides nothing [T1]. What is not a number is missing.
+A list has no type, so the types of its items are private and must not cause errors [T1]. An item that is not a number
+is missing.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import UsageError, named
-from ..kernels.blocks import floats
+from ..kernels.blocks import Numbers, floats
 from .arrays import NUMERIC_KINDS, array_places
 from .arrow import ArrowTable, encode_texts, holds_objects, is_python_text, library, not_a_number, reject_opaque
-from .group_labels import texts
-from .identities import identities
+from .group_labels import to_texts
+from .identities import encode_identities
 from .protocol import attempt
 from .selection import EVERYTHING, SIZED, Name, Selection, as_names, pick
 
@@ -29,8 +30,8 @@ _UNREADABLE = "data could not be read. Pass plain dicts, lists or arrays."
 _NUMBERS = (int, float, np.integer, np.floating, np.bool_, Decimal, Fraction)
 
 
-def number(value: object) -> float:
-    """The double nearest to a number; NaN for anything else, and outside the range of doubles."""
+def to_number(value: object) -> float:
+    """Convert a number to the nearest double. Anything else, and what exceeds the doubles, becomes NaN."""
     if not isinstance(value, _NUMBERS):
         return math.nan
     try:
@@ -39,15 +40,15 @@ def number(value: object) -> float:
         return math.nan
 
 
-def numbers(values: Iterable[object]) -> list[float]:
-    return [value if type(value) is float else number(value) for value in values]
+def to_numbers(values: Iterable[object]) -> list[float]:
+    return [value if type(value) is float else to_number(value) for value in values]
 
 
 def open_rows(data: Sequence[object], selection: Selection) -> ArrowTable:
-    """A list of records (dicts) or of rows (lists, tuples): the type of the first one decides.
+    """Open a list of records (dicts) or of rows (lists, tuples). The type of the first one decides.
 
-    The values of a record are those under the names in `columns`, or under the names of the bounds. A row has as many
-    values as there are names or, without names, as many as the first row: its length is public. An item of another
+    The values of a record are found by the names in `columns`, or by the names of the bounds. The number of values of a
+    row is the number of names or, without names, the length of the first row, which is public. An item of another
     length or type is a row whose values are all missing. An empty list has no rows.
     """
     requested = as_names(selection.named().columns)
@@ -86,7 +87,7 @@ def _open_lists(data: Sequence[object], selection: Selection) -> ArrowTable:
 
     fields = [_value_field(str(j), attempt(_UNREADABLE, values, j), None) for j in places]
     fields += [label_field(str(j), attempt(_UNREADABLE, cells, j)) for j in groups]
-    fields += [] if key is None else [_cell_field(str(key), attempt(_UNREADABLE, cells, key), identities)]
+    fields += [] if key is None else [_cell_field(str(key), attempt(_UNREADABLE, cells, key), encode_identities)]
     if not fields:  # one column has to exist, so that rows can be counted
         fields = [label_field("0", [None] * len(data))]
     columns, key_name = [str(j) for j in places], None if key is None else str(key)
@@ -96,13 +97,13 @@ def _open_lists(data: Sequence[object], selection: Selection) -> ArrowTable:
 
 
 def _nameless(table: ArrowTable) -> ArrowTable:
-    """The same table, whose columns have no names of their own."""
+    """Remove the names of the columns."""
     table.columns = table.available = table.chosen = None
     return table
 
 
 def _row_length(data: Sequence[object], selection: Selection) -> int:
-    """The length of a row: that of the names, else of the first row, else what the selection needs."""
+    """Find the length of a row: the number of names, else the length of the first row, else the least possible."""
     if selection.columns is None and selection.names:
         return len(selection.names) + len(selection.beside)
     requested = (*(as_names(selection.columns) or ()), *selection.beside)
@@ -115,14 +116,14 @@ def _is_row(value: object) -> TypeGuard[Sequence[object]]:
 
 
 def open_columns(data: Mapping[Any, object], selection: Selection) -> ArrowTable:
-    """A dict of columns: lists, arrays or single columns of a frame, all of one length."""
+    """Open a dict of columns: lists, arrays or single columns of a frame, all of one length."""
     available = tuple(map(str, data))
     chosen = pick(available, selection, "data")
     columns = list(data.values())
     fields = [_value_field(available[i], columns[i], chosen.size) for i in chosen.places]
     fields += [label_field(available[place], columns[place]) for place in chosen.by]
     if chosen.key is not None:
-        fields.append(_cell_field(available[chosen.key], columns[chosen.key], identities))
+        fields.append(_cell_field(available[chosen.key], columns[chosen.key], encode_identities))
     if len({len(array) for _, array in fields}) > 1:
         raise UsageError("The columns of data differ in length. Every column must have one entry for each row.")
     table = _arrow_table(fields, selection.of(chosen.chosen))
@@ -136,7 +137,7 @@ def _arrow_table(fields: Sequence[_Field], selection: Selection) -> ArrowTable:
 
 
 def _value_field(name: str, values: object, size: int | None) -> _Field:
-    """A column of values: its field, which allows nulls unless the type excludes them, and the array."""
+    """Make the field and the array of a column of values. It is nullable unless its type excludes that."""
     array = _typed_column(name, values)
     if array is None:
         array = attempt(_UNREADABLE, _convert_values, _as_list(values), size)
@@ -145,7 +146,7 @@ def _value_field(name: str, values: object, size: int | None) -> _Field:
 
 
 def _cell_field(name: str, values: object, convert: Callable[[Iterable[object]], pa.Array]) -> _Field:
-    """A column of identities or labels as a field and an array; `convert` is applied to a list."""
+    """Make the field and the array of a column of identities or labels. `convert` is applied to a list."""
     array = _typed_column(name, values, is_value=False)
     if array is None:
         array = attempt(_UNREADABLE, convert, _as_list(values))
@@ -153,27 +154,27 @@ def _cell_field(name: str, values: object, convert: Callable[[Iterable[object]],
 
 
 def label_field(name: str, values: object) -> _Field:
-    """A column that identifies groups; the entries of a list are compared by their texts."""
-    return _cell_field(name, values, texts)
+    """Make the field and the array of a column that identifies groups. Items of a list are compared by their texts."""
+    return _cell_field(name, values, to_texts)
 
 
 def _convert_values(values: Sequence[object], size: int | None) -> pa.Array:
-    """A list of numbers or, where a size is declared, of vectors."""
+    """Convert a list of numbers or, if a size is declared, of vectors."""
     if size is None:
-        return pa.array(np.array(numbers(values), np.float64))
+        return pa.array(np.array(to_numbers(values), np.float64))
     missing = [math.nan] * size
-    rows = (numbers(value) if _is_row(value) and len(value) == size else missing for value in values)
+    rows = (to_numbers(value) if _is_row(value) and len(value) == size else missing for value in values)
     flat = [entry for row in rows for entry in row]
     return pa.FixedSizeListArray.from_arrays(pa.array(np.array(flat, np.float64)), size)
 
 
 def _as_list(values: Any) -> Sequence[object]:
-    """A column whose entries have types of their own, as a list."""
+    """Convert a column of Python objects to a list."""
     return values if isinstance(values, (list, tuple, range)) else values.tolist()
 
 
 def _typed_column(name: str, values: Any, is_value: bool = True) -> pa.Array | pa.ChunkedArray | None:
-    """A column as an Arrow array, by its type; None for lists and for Python objects, which have no common type."""
+    """Convert a column to an Arrow array by its type. Return None for lists and Python objects, which have none."""
     if isinstance(values, (list, tuple, range)):
         return None
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
@@ -182,7 +183,7 @@ def _typed_column(name: str, values: Any, is_value: bool = True) -> pa.Array | p
         if not is_value and holds_objects(values.dtype):
             return None
         reject_opaque([values.dtype], [name])
-        return attempt(_UNREADABLE, lambda: values.to_arrow() if library(values) == "polars" else _from_pandas(values))
+        return attempt(_UNREADABLE, _from_series, values)
     if not isinstance(values, np.ndarray):
         raise UsageError(f"Column {named(name)} of data must be a list or an array, got {type(values).__name__}.")
     if values.ndim != 1:
@@ -195,8 +196,8 @@ def _typed_column(name: str, values: Any, is_value: bool = True) -> pa.Array | p
     return attempt(_UNREADABLE, _from_numpy, np.ma.getdata(values), mask)
 
 
-def _from_numpy(values: NDArray[Any], mask: NDArray[np.bool_] | None) -> pa.Array:
-    """An array by its type, also where its texts are not valid Unicode."""
+def _from_numpy(values: Numbers, mask: NDArray[np.bool_] | None) -> pa.Array:
+    """Convert an array by its type, even if its texts are not valid Unicode."""
     if values.dtype.kind == "f":
         values = floats(values, np.float64)
     values = values.astype(values.dtype.newbyteorder("="), copy=False)
@@ -209,7 +210,9 @@ def _from_numpy(values: NDArray[Any], mask: NDArray[np.bool_] | None) -> pa.Arra
         return encode_texts(cells)
 
 
-def _from_pandas(series: Any) -> pa.Array:
+def _from_series(series: Any) -> pa.Array | pa.ChunkedArray:
+    if library(series) == "polars":
+        return series.to_arrow()
     return encode_texts(series) if is_python_text(series.dtype) else pa.array(series, from_pandas=True)
 
 
@@ -219,7 +222,7 @@ def is_series(data: object) -> bool:
 
 
 def open_series(data: Any, selection: Selection) -> ArrowTable:
-    """A table of one column, with its own name or none."""
+    """Open a single column of a frame, which may have a name."""
     if data.name is not None and data.name != "":
         return ArrowTable(data.to_frame(str(data.name)), selection)
     for argument, names in (("privacy_id", selection.key), ("by", selection.by)):

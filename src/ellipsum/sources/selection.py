@@ -30,10 +30,10 @@ _HEADER = (
 
 @dataclass(frozen=True)
 class Selection:
-    """Which columns of a source are read, in which order, and which one identifies the person of a row.
+    """The columns of a source that are read, their order, and their roles.
 
-    columns: names or positions; None takes all columns but the key and the groups. names: the columns to read, where
-    `columns` is None, of a source that has names. key: the column of identities, which is not a value. header: True
+    columns: names or positions; None takes all columns but the key and the groups. names: the columns to read if
+    `columns` is None and the source has names. key: the column of identities, which is not a value. header: True
     says that the first line of a CSV file names the columns although it contains numbers. by: the columns whose cells
     identify the group of a row; they are not values either. labels: arrays that replace the columns of `by`. coded:
     columns that are read as the positions of their cells in a list of categories; () reads rows without such columns.
@@ -49,7 +49,7 @@ class Selection:
 
     @staticmethod
     def of_request(request: Request, columns: Columns | None = None, header: bool | None = None) -> Selection:
-        """What the statistic of a request reads; columns: those that the caller passed."""
+        """The selection for a request; columns: the argument that the caller passed."""
         if request.statistic == "count":
             return Selection((), header=header, coded=())
         if isinstance(request.bounds, Bins):
@@ -65,7 +65,7 @@ class Selection:
 
     @property
     def beside(self) -> tuple[Name, ...]:
-        """Columns that are read but are not values: those of groups, then that of identities."""
+        """Columns that are read but are not values: first those of groups, then the column of identities."""
         return self.by if self.key is None else (*self.by, self.key)
 
     def named(self) -> Selection:
@@ -81,7 +81,7 @@ EVERYTHING = Selection()
 
 
 def _select_bins(bins: Bins, columns: Columns | None, header: bool | None) -> Selection:
-    """Columns of numbers as they are, and columns of categories as positions in their lists."""
+    """Select columns of numbers as they are, and columns of categories as positions in their lists."""
     if bins.places is None or (bins.columns is not None and not bins.categories):
         return Selection(columns, header=header, names=bins.columns)
     numbers, texts = bins.places[: len(bins.edges)], bins.places[len(bins.edges) :]
@@ -136,7 +136,7 @@ SIZED = re.compile(r"(.+)\[([1-9][0-9]*)\]", re.DOTALL)
 
 
 def as_names(columns: Columns | None) -> tuple[Name, ...] | None:
-    """The `columns` argument as a tuple; one name alone becomes a tuple of one."""
+    """Convert the `columns` argument to a tuple. A single name becomes a tuple of one."""
     if columns is None:
         return None
     if isinstance(columns, (str, int, np.integer)):
@@ -149,7 +149,7 @@ def as_names(columns: Columns | None) -> tuple[Name, ...] | None:
 
 
 def _positions(available: Sequence[str]) -> dict[str, list[int]]:
-    """Every name with all its positions."""
+    """Map every name to all its positions."""
     positions: dict[str, list[int]] = {}
     for i, name in enumerate(available):
         positions.setdefault(name, []).append(i)
@@ -157,7 +157,7 @@ def _positions(available: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _locate(positions: dict[str, list[int]], name: Name, where: str, argument: str) -> int:
-    """The position of a name. An error unless the name occurs exactly once."""
+    """Find the position of a name. It is an error unless the name occurs exactly once."""
     places = positions.get(str(name), [])
     if not places:
         available = [other for other, several in positions.items() for _ in several]
@@ -172,7 +172,7 @@ def _locate(positions: dict[str, list[int]], name: Name, where: str, argument: s
 
 
 class Pick(NamedTuple):
-    """The positions of the columns to read; size: the length that the lists of an embedding column must have."""
+    """The positions of the columns to read; size: the declared length of the lists of an embedding column."""
 
     places: tuple[int, ...]
     key: int | None
@@ -191,7 +191,7 @@ class Pick(NamedTuple):
 
 
 def pick(available: Sequence[str], selection: Selection, where: str) -> Pick:
-    """The positions of the selected columns. Depends on names alone [T1].
+    """Find the positions of the selected columns. They depend on names alone [T1].
 
     Unknown, repeated and ambiguous names are usage errors. `name[k]` declares the lists of a column to be k long.
     """
@@ -230,7 +230,7 @@ def _choose(
     beside: Sequence[int | None],
     where: str,
 ) -> tuple[int, ...]:
-    """Positions of the requested columns, in that order, or of all columns but those beside."""
+    """Find the positions of the requested columns, in that order, or of all columns but those beside."""
     if requested is None:
         names = [name for i, name in enumerate(available) if i not in beside]
     else:

@@ -1,4 +1,4 @@
-"""Queries: `ellipsum.sql(text, database)` is data like any other, streamed from the database at every pass."""
+"""Queries as data: `ellipsum.sql(text, database)`. Rows are streamed from the database at every pass."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _open_backend(query: Query) -> Backend:
 
 
 def _describe_unopened(database: object) -> str:
-    """The error of a database that cannot be opened; if its file does not exist, how slashes are counted."""
+    """Describe why a database cannot be opened. If its file does not exist, explain the number of slashes."""
     scheme, _, rest = database.partition("://") if isinstance(database, str) else ("", "", "")
     path = rest.removeprefix("/")
     if scheme not in ("duckdb", "sqlite") or path in ("", ":memory:") or os.path.exists(path):
@@ -113,7 +113,7 @@ def _describe_unopened(database: object) -> str:
 
 
 def query_schema(query: Query) -> pa.Schema:
-    """The Arrow schema of a query's columns. None of its rows is read."""
+    """Find the Arrow schema of the columns of a query. No row is read."""
     backend = _open_backend(query)
     try:
         return attempt(_FAILED, backend.schema, ())
@@ -122,7 +122,7 @@ def query_schema(query: Query) -> pa.Schema:
 
 
 class SqlTable(LayoutTable):
-    """Some columns of a query's rows, without a row order [T9]. Each pass runs the query."""
+    """Some columns of the rows of a query. The row order is not public [T9]. Each pass runs the query."""
 
     def __init__(self, query: Query, selection: Selection = EVERYTHING) -> None:
         self._backend = _open_backend(query)

@@ -26,46 +26,41 @@ class Backend(Protocol):
     """One database: the schema of a query, and its rows in Arrow batches of bounded size."""
 
     def schema(self, beside: Sequence[str]) -> pa.Schema:
-        """The schema in which `batches` deliver the query's columns; beside: those of identities and groups."""
+        """The schema in which `batches` delivers the columns; beside: the columns of identities and groups."""
 
     def count(self) -> int: ...
 
     def batches(self, names: Sequence[str], beside: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """The named columns in this order, then those beside, in batches of about `rows` rows."""
+        """The named columns in this order, then those of `beside`, in batches of about `rows` rows."""
 
     def close(self) -> None: ...
 
 
-def not_one_query() -> UsageError:
-    """The error of a text that is not exactly one SELECT."""
-    return UsageError("sql must be one SELECT statement, and nothing else. Run other statements separately.")
-
-
-def quoted(name: str) -> str:
-    """A name in SQL's quotes."""
+def quote_name(name: str) -> str:
+    """Put a name in SQL's quotes."""
     return '"' + name.replace('"', '""') + '"'
 
 
 _HUGE = re.compile(r"\b(U?HUGEINT|BIGNUM)\b")
 
 
-def value(name: str, kind: object) -> str:
+def select_value(name: str, kind: object) -> str:
     """The SQL text that selects a column of values, by its type.
 
-    A huge integer, by itself or in a list, may exceed the Arrow type that DuckDB uses: the nearest double does not.
+    A huge integer, by itself or in a list, may exceed the Arrow type that DuckDB uses. The nearest double does not.
     """
     nearest, huge = _HUGE.subn("DOUBLE", str(kind))
-    return f"try_cast({quoted(name)} as {nearest})" if huge and "(" not in nearest else quoted(name)
+    return f"try_cast({quote_name(name)} as {nearest})" if huge and "(" not in nearest else quote_name(name)
 
 
-def identity(name: str, kind: object) -> str:
-    """The SQL text that selects identities: as text if Arrow lacks the type (times of day with a zone) [T6]."""
+def select_identity(name: str, kind: object) -> str:
+    """The SQL text that selects identities. Types that Arrow lacks (times of day with a zone) become text [T6]."""
     exact = not _HUGE.fullmatch(str(kind)) and str(kind) != "TIME WITH TIME ZONE"
-    return quoted(name) if exact else f"{quoted(name)}::varchar"
+    return quote_name(name) if exact else f"{quote_name(name)}::varchar"
 
 
 def connect_duckdb(what: str, database: str, **settings: Any) -> duckdb.DuckDBPyConnection:
-    """A DuckDB connection of our own; what: the feature that needs it."""
+    """Open a DuckDB connection; what: the feature that needs it."""
     try:
         import duckdb
     except ImportError:
@@ -76,7 +71,7 @@ def connect_duckdb(what: str, database: str, **settings: Any) -> duckdb.DuckDBPy
 
 
 class DuckdbBackend:
-    """A DuckDB file, read in one transaction, or the caller's connection."""
+    """A DuckDB file that is read in one transaction, or the caller's connection."""
 
     def __init__(self, text: str, database: str | duckdb.DuckDBPyConnection, parameters: Sequence[object]) -> None:
         self._text, self._parameters = text, list(parameters)
@@ -98,13 +93,13 @@ class DuckdbBackend:
         """The text must be one SELECT by itself: DuckDB would run every other statement in it."""
         statements = self._connection.extract_statements(self._text)
         if [statement.type.name for statement in statements] != ["SELECT"]:
-            raise not_one_query()
+            raise UsageError("sql must be one SELECT statement, and nothing else. Run other statements separately.")
 
     def schema(self, beside: Sequence[str]) -> pa.Schema:
         self._check_text()
         relation = self._relation("*")
         self._kinds = dict(zip(relation.columns, relation.types, strict=True))
-        select = [f"{self._select(name, name in beside)} as {quoted(name)}" for name in self._kinds]
+        select = [f"{self._select(name, name in beside)} as {quote_name(name)}" for name in self._kinds]
         return self._relation(", ".join(select)).limit(0).to_arrow_table().schema
 
     def count(self) -> int:
@@ -112,7 +107,7 @@ class DuckdbBackend:
         return int(rows[0][0])
 
     def _select(self, name: str, beside: bool) -> str:
-        return (identity if beside else value)(name, self._kinds[name])
+        return (select_identity if beside else select_value)(name, self._kinds[name])
 
     def batches(self, names: Sequence[str], beside: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         select = [self._select(name, False) for name in names] + [self._select(name, True) for name in beside]
@@ -130,7 +125,7 @@ class DuckdbBackend:
 
 
 def _number_placeholders(select: Sequence[str]) -> str:
-    """What to select, under the names c0, c1, ..."""
+    """The columns of a SELECT under the names c0, c1, ..."""
     return ", ".join(f"{text} as c{i}" for i, text in enumerate(select))
 
 
@@ -139,7 +134,7 @@ _TYPE_NAME = b"ADBC:postgresql:typname"
 
 
 class PostgresqlBackend:
-    """A PostgreSQL server by its address, read in one transaction that sees one state of the database."""
+    """A PostgreSQL server by its address. It is read in one transaction that sees one state of the database."""
 
     def __init__(self, text: str, database: str, parameters: Sequence[object]) -> None:
         try:
@@ -188,11 +183,11 @@ class PostgresqlBackend:
                 yield batch
 
     def _select_value(self, name: str) -> str:
-        return _double(quoted(name)) if name in self._numerics else quoted(name)
+        return _double(quote_name(name)) if name in self._numerics else quote_name(name)
 
     def _select_identity(self, name: str) -> str:
-        """Numerics as text without trailing zeros: 1.0 and 1.00 are one number."""
-        return f"trim_scale({quoted(name)})::text" if name in self._numerics else quoted(name)
+        """The SQL text that selects identities. Numerics become text without trailing zeros: 1.0 and 1.00 are one."""
+        return f"trim_scale({quote_name(name)})::text" if name in self._numerics else quote_name(name)
 
     def close(self) -> None:
         for handle in (*self._cursors, self._connection):  # a connection with an open cursor refuses to close
@@ -205,7 +200,7 @@ def _close(handle: dbapi.Cursor | dbapi.Connection) -> None:
 
 
 def _double(name: str) -> str:
-    """A numeric as the nearest double. One outside their range would be an error that depends on it [T1]."""
+    """Convert a numeric to the nearest double. A plain cast would fail because of one value outside the range [T1]."""
     return (
         f"case when {name} = 'NaN' or abs({name}) > 1.7976931348623157e308 then null "
         f"when abs({name}) < 5e-324 then 0.0 else {name} end::double precision"
@@ -216,10 +211,10 @@ _LARGEST_INTEGER = 2.0**63
 
 
 class SqliteBackend:
-    """A SQLite file, read in one transaction, or the caller's connection.
+    """A SQLite file that is read in one transaction, or the caller's connection.
 
-    Integers and reals are numbers; NULL, text and blobs are missing values, as in a CSV file. Identities are
-    compared as text, a real by its shortest exact decimal: 7, 7.0 and '7' are one person [T6].
+    Integers and reals are numbers. NULL, text and blobs are missing values, as in a CSV file. Identities are compared
+    as text, and a real by its shortest exact decimal: 7, 7.0 and '7' are one person [T6].
     """
 
     def __init__(self, text: str, database: str | sqlite3.Connection, parameters: Sequence[object]) -> None:
@@ -250,7 +245,7 @@ class SqliteBackend:
         return int(self._execute("count(*)").fetchone()[0])
 
     def batches(self, names: Sequence[str], beside: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        select = [_number(quoted(name)) for name in names] + [_identity(quoted(name)) for name in beside]
+        select = [_number(quote_name(name)) for name in names] + [_identity(quote_name(name)) for name in beside]
         cursor = self._execute(", ".join(select))
         encoding = self._encoding()
         try:
@@ -278,7 +273,7 @@ def _number(name: str) -> str:
 
 
 def _identity(name: str) -> str:
-    """A real unchanged (SQLite's text of it has only 15 digits), anything else as the bytes of its text."""
+    """Select a real unchanged, as SQLite's text of it has only 15 digits, anything else as the bytes of its text."""
     return f"case typeof({name}) when 'real' then {name} else cast(cast({name} as text) as blob) end"
 
 

@@ -17,7 +17,7 @@ from ...display.result import Printed
 from ...errors import Floats, open_unit
 from ...request.documentation import public
 from ...session import Progress
-from ...sources.protocol import steps
+from ...sources.protocol import report_steps
 from .runs import Mechanism, Pair, PairRuns
 
 Words = NDArray[np.uint64]
@@ -128,7 +128,7 @@ def audit_bits(
     """
     confidence = open_unit("confidence", confidence)
     work = PairRuns.of(mechanism, pair, runs, processes, rng)
-    with steps(progress, public=True) as work.report:
+    with report_steps(progress, public=True) as work.report:
         first, second = work.collect(_STAGE, runs)
     columns = list(zip(first.T, second.T, strict=True))
     p_value, trace = min(((test(both), name) for name, test in _TESTS.items() for both in columns), key=lambda f: f[0])

@@ -20,7 +20,7 @@ from ...display.result import Printed
 from ...errors import Floats, finite, open_unit
 from ...request.documentation import public
 from ...session import Progress
-from ...sources.protocol import steps
+from ...sources.protocol import report_steps
 from ...util import json_codec
 from ...util.structural_equality import ValueEquality
 from ...version import VERSION
@@ -244,7 +244,7 @@ def audit(
     if claim is not None and not callable(getattr(claim, "delta", None)):
         raise UsageError(f"claim must be a guarantee, as es.Privacy is, got {type(claim).__name__}.")
     work = PairRuns.of(mechanism, pair, runs, processes, rng)
-    with steps(progress, public=True) as work.report:
+    with report_steps(progress, public=True) as work.report:
         return _audited(work, confidence, claim)
 
 

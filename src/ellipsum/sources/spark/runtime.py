@@ -71,7 +71,7 @@ _names = itertools.count(1)
 
 
 def run(frame: DataFrame, call: Callable[[], T], progress: Progress | None = None) -> T:
-    """The result of a Spark action, in a thread of its own: an interrupt cancels its jobs, and progress is reported."""
+    """Run a Spark action in its own thread. An interrupt cancels its jobs, and progress is reported."""
     from pyspark import InheritableThread
 
     session = frame.sparkSession
@@ -109,7 +109,7 @@ def _wait(thread: threading.Thread, jobs: _Jobs | _RemoteJobs, progress: Progres
 
 
 class _Jobs:
-    """The jobs that one thread starts, identified by the name of a job group."""
+    """The jobs that a thread starts, identified by the name of a job group."""
 
     def __init__(self, session: SparkSession) -> None:
         self._context, self._group = session.sparkContext, f"ellipsum-{next(_names)}"
@@ -131,7 +131,7 @@ class _Jobs:
 
 
 class _RemoteJobs:
-    """The same with Spark Connect, identified by a tag. Spark Connect does not report progress."""
+    """The jobs that a thread starts with Spark Connect, identified by a tag. Their progress is not reported."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session, self._tag = session, f"ellipsum-{next(_names)}"
@@ -197,9 +197,9 @@ def _number(kind: DataType) -> pa.DataType | None:
 
 
 def persist(frame: DataFrame) -> DataFrame:
-    """The frame, to be evaluated once: in the executors' memory, and on their disks if memory is full.
+    """Keep the frame in the executors' memory, and on their disks if memory is full, so that it is evaluated once.
 
-    If a platform does not persist frames, it is evaluated for each pass, to the same rows.
+    If a platform does not persist frames, each pass evaluates it again, with the same rows.
     """
     from pyspark import StorageLevel
 

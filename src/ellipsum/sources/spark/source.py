@@ -1,7 +1,7 @@
-"""Spark frames: partial sums by mapInArrow; the driver receives short parts, or a few rows merged in the cluster.
+"""Spark frames: tasks make partial sums by mapInArrow, and the driver or, if they are long, the cluster merges them.
 
-A part is a row of a task's output, never a side effect, so a task that is repeated, or runs twice at the same time,
-counts once. Every part has the numbers of its partitions, and a partition that is delivered twice is an error.
+A part is a row of a task's output, never a side effect. So a task that is repeated, or runs twice at the same time,
+counts once. Every part has the numbers of its partitions. A partition that is delivered twice is an error.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ...request.groups import Listed
 from ...request.people import People
 from ...version import VERSION
 from ..arrow import Layout
-from ..engine import EngineSource, Fold, blocks_of, same_version
+from ..engine import EngineSource, Fold, check_version, read_blocks
 from ..identities import key_kind
-from ..protocol import BlockWork, Progress, Result, attempt, sealed
+from ..protocol import BlockWork, Progress, Result, attempt, seal
 from ..selection import EVERYTHING, Selection
-from .people import gather_rows, identities, unpack_rows
+from .people import find_identities, gather_rows, unpack_rows
 from .runtime import FAILED, Batches, label_type, number_type, persist, run
 
 if TYPE_CHECKING:
@@ -68,12 +68,12 @@ class SparkSource(EngineSource):
         return None if merged is None else merged[1]
 
     def each(self, work: BlockWork[Result], most_rows: int, progress: Progress | None = None) -> Iterator[Result]:
-        """[S8] The results are made and kept in the cluster, and the driver reads those of one partition at a time."""
+        """[S8] The results are made and kept in the cluster. The driver reads one partition of them at a time."""
         worker = _worker(work.packed, most_rows, self.layout, self._unpack)
         results = attempt(FAILED, lambda: persist(self._frame.mapInArrow(worker, "result binary")))
         try:
             expected = run(self._frame, results.count, progress)
-            for row in sealed(FAILED, attempt(FAILED, results.toLocalIterator, True)):
+            for row in seal(FAILED, attempt(FAILED, results.toLocalIterator, True)):
                 expected -= 1
                 yield work.unpack(bytes(row.result))
             if expected:
@@ -92,7 +92,7 @@ class SparkSource(EngineSource):
 
 
 class SparkPeople(SparkSource):
-    """One row per person, or person and group, made once and kept in the cluster until `close`; counts people."""
+    """One row per person, or person and group. The rows are made once and kept in the cluster until `close`."""
 
     def __init__(
         self, frame: DataFrame, plan: Layout, people: People, most: int | None = None, listed: Listed | None = None
@@ -106,7 +106,7 @@ class SparkPeople(SparkSource):
         self._frame = attempt(FAILED, lambda: persist(gather_rows(frame, plan, people, most or 1, listed)))
         try:
             one_each = not plan.by and people.rows_each is None
-            persons = self._frame if one_each else attempt(FAILED, lambda: identities(frame, plan))
+            persons = self._frame if one_each else attempt(FAILED, lambda: find_identities(frame, plan))
             self._rows = int(run(persons, persons.count))
         except BaseException:  # an interrupt too
             self.close()
@@ -118,7 +118,7 @@ class SparkPeople(SparkSource):
 
 
 def open_spark(data: Any, selection: Selection = EVERYTHING) -> SparkSource:
-    """The source of a Spark frame (classic, Connect or pandas-on-Spark)."""
+    """Open a Spark frame (classic, Connect or pandas-on-Spark)."""
     if type(data).__name__ != "DataFrame":  # a Column has every attribute
         raise UsageError(f"data must be a Spark DataFrame, got a Spark {type(data).__name__}.")
     frame = data.to_spark() if type(data).__module__.startswith("pyspark.pandas") else data
@@ -131,7 +131,7 @@ def _mapper(fold: Fold, unpack: Unpack) -> Callable[[Batches], Batches]:
     def work(batches: Batches) -> Batches:
         from pyspark import TaskContext
 
-        same_version(version)
+        check_version(version)
         context = TaskContext.get()
         assert context is not None
         index = context.partitionId()
@@ -155,8 +155,8 @@ def _worker(
     version = VERSION
 
     def work(batches: Batches) -> Batches:
-        same_version(version)
-        for block in blocks_of(unpack(batches), plan):
+        check_version(version)
+        for block in read_blocks(unpack(batches), plan):
             for start in range(0, len(block), most_rows):
                 packed = result(block[start : start + most_rows])
                 yield pa.RecordBatch.from_arrays([pa.array([packed], pa.binary())], names=["result"])
@@ -172,9 +172,9 @@ def _parts(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes, byte
 
 
 def _merged(fold: Fold, parts: Iterable[tuple[int, bytes, bytes]]) -> tuple[bytes, bytes] | None:
-    """The set of partitions in all parts, and their merged part. A partition that occurs twice is an error.
+    """Merge all parts, and the sets of their partitions. A partition that occurs twice is an error.
 
-    A set is the bits of a number; an empty one means the single partition beside it.
+    The bits of a number represent a set. An empty one means the single partition beside it.
     """
     seen = 0
 
