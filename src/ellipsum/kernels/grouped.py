@@ -12,7 +12,8 @@ import numpy as np
 
 from ..errors import Floats
 from ..numerics.wide_integers import LOW_BITS, Ints
-from ..row_maps.maps import ClampedMap, EllipsoidMap, RowMap
+from ..row_maps.histograms import ColumnHistograms, SideBySide
+from ..row_maps.maps import ClampedMap, EllipsoidMap, Prepared, RowMap
 from ..util.compile import compiled, inner
 from .accumulate import GroupKernel, kernel_of_complete_rows
 from .blocks import LINE, Addresses, Block, columns_of, has_complete_rows, location
@@ -197,9 +198,9 @@ class GroupedKernel:
 class GroupedSideBySideKernel:
     """Passes rows to the grouped kernel of each map, with its part of the sums. The first one counts the rows."""
 
-    def __init__(self, row_map: RowMap) -> None:
+    def __init__(self, row_map: SideBySide) -> None:
         self._places = places_of(row_map)
-        self._kernels = [grouped_kernel(part) for part in row_map.parts]  # type: ignore[attr-defined]
+        self._kernels = [grouped_kernel(part) for part in row_map.parts]
 
     def __call__(self, block: Block, codes: Ints, low: Ints, high: Ints, counts: Ints) -> None:
         for kernel, place in zip(self._kernels, self._places, strict=True):
@@ -209,9 +210,9 @@ class GroupedSideBySideKernel:
 
 def grouped_kernel(row_map: RowMap) -> GroupKernel:
     """The kernel that adds a map's integer rows to the sums of groups."""
-    if row_map.kind == "side_by_side":
+    if isinstance(row_map, SideBySide):
         return GroupedSideBySideKernel(row_map)
-    if row_map.kind in ("column_histograms", "prepared"):
+    if isinstance(row_map, (ColumnHistograms, Prepared)):
         return GroupedBinsKernel(row_map)
     assert isinstance(row_map, (ClampedMap, EllipsoidMap))
     return GroupedKernel(row_map)

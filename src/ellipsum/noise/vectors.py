@@ -16,7 +16,7 @@ the double that stands for it [N6].
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ from .gaussian import _floor_and_rest
 from .quantile_table import _LOW_BITS, _LOW_MASK, round_noisy, table
 from .shared_factor import FIRST_BITS, Factor, exponential_sums, roots
 from .stream import BLOCK, Stream, Words
-from .vector_runs import COLUMNS, Runs, ball_draws, ball_runs, box_runs
+from .vector_runs import COLUMNS, Runs, ball_draws, ball_runs
 
 if TYPE_CHECKING:
     from flint import arb
@@ -79,8 +79,8 @@ def add_sphere_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> 
     return add_vectors(sums, runs, factors, errors, exact, stream, normals + vectors * odd)
 
 
-def add_box_noise(sums: Wide, sizes: Sequence[int], scales: Sequence[float], stream: Stream, start: int = 0) -> Wide:
-    """K_j = rint((S_j + scale_g r_g u_j) / 2^shift_g), shift_g = box_shifts. [K1]
+def add_block_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> Wide:
+    """K_j = rint((S_j + scale_g r_g u_j) / 2^shift_g), for runs made by `box_runs`. [K1]
 
     The last axis of `sums` holds the columns block by block; every other index is a vector with noise of its own.
 
@@ -90,11 +90,6 @@ def add_box_noise(sums: Wide, sizes: Sequence[int], scales: Sequence[float], str
 
     Draws: the radii's k_g + 1 uniforms block by block, vector by vector, then one per coordinate in C order.
     """
-    return add_block_noise(sums, box_runs(sizes, scales), stream, start)
-
-
-def add_block_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> Wide:
-    """Like `add_box_noise`, for blocks that already exist."""
     if runs.width != sums.high.shape[-1]:
         raise UsageError(COLUMNS)
     vectors, radii = sums.high.size // runs.width, runs.width + runs.sizes.size

@@ -28,8 +28,7 @@ from ..releases.noise_covariance import Noise
 from ..releases.release import Release
 from ..request.request import SUMS, Request
 from ..row_maps.auxiliary_counts import PLAIN, AuxiliaryCounts
-from ..row_maps.grid import clamped_map, ellipsoid_map
-from ..row_maps.maps import ClampedMap, Prepared, RowMap, all_moves, clamped_moves
+from ..row_maps.maps import ClampedMap, Prepared, RowMap, all_moves, clamped_map, clamped_moves, ellipsoid_map
 from ..rows import LearnedRows
 from .base import StatisticPlan
 

@@ -21,8 +21,7 @@ from ..display.wording import SHOWN, describe_size, format_error, many
 from ..errors import Floats, UsageError, shown
 from ..noise import Stream, shift_for
 from ..noise.exponential_choice import choose
-from ..noise.laplace import LaplaceLaw
-from ..noise.law import GaussianLaw, NoiseLaw
+from ..noise.law import GaussianLaw, LaplaceLaw, NoiseLaw
 from ..numerics.rounding import round_down, round_up
 from ..numerics.wide_integers import LOW_BITS, Ints, Wide
 from ..privacy.gaussian_curve import normal_isf_upper
@@ -35,9 +34,8 @@ from ..request.people import unit_of
 from ..request.quantiles import Quantiles
 from ..request.request import Request
 from ..row_maps.distributions import body_of, cumulative_matrix
-from ..row_maps.grid import noise_units
 from ..row_maps.histograms import ColumnHistograms
-from ..row_maps.maps import Prepared, RowMap, sqrt_upper
+from ..row_maps.maps import Prepared, RowMap, noise_units, sqrt_upper
 from ..session import Session
 from ..sources.group_labels import published
 from ..util import json_codec

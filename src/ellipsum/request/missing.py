@@ -14,7 +14,7 @@ from ..errors import Floats, UsageError, floats, vector
 from ..numerics.wide_integers import Ints, squares_of, sum_of
 from ..regions.ellipsoid import Clip, Ellipsoid
 from ..row_maps.auxiliary_counts import OCTAVES, AuxiliaryCounts, free_units, whole_shares
-from ..row_maps.grid import clamp_limits
+from ..row_maps.maps import clamp_limits
 from ..rows import Rows
 from ..suggestions import suggest_value
 

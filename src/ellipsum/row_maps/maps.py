@@ -1,7 +1,8 @@
 """Row maps: fixed public maps from a row to a bounded row of integers, described without any code that runs them.
 
 row x -> y = B (x - c) -> clip to ‖y‖ <= 1, or each entry to its own limit -> q = rint(y 2^m). A map says how long its
-integer rows can be and how far apart (its body); `kernels/` picks the kernel for its kind.
+integer rows can be and how far apart (its body), from which the least noise on the grid follows. `kernels/` picks the
+kernel for its kind.
 """
 
 from __future__ import annotations
@@ -17,10 +18,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import Floats, UsageError, vector, whole
+from ..numerics.rounding import round_up
 from ..numerics.wide_integers import Ints, larger_squares, squares_of, sum_of
+from ..regions.ellipsoid import Ellipsoid
+from ..rows import Rows
 from .auxiliary_counts import PLAIN, WRONG, AuxiliaryCounts, widest_squares
 
+GRID_BITS, WIDE_GRID_BITS = 40, 44
 MOST_GRID_BITS = 48
+_BEYOND = 2.0**60  # no valid limit is so large, and its integer still is one
 _COLUMNS_AT_ONCE = 1 << 14  # whose squares stay in a core's cache
 _SQRT_BITS = 32
 UNUSED = -2000
@@ -295,3 +301,37 @@ def _finite_matrix(matrix: ArrayLike, columns: int) -> Floats:
     if not np.isfinite(numbers).all():
         raise UsageError("matrix must be finite: it holds a NaN or an infinity.")
     return numbers
+
+
+def grid_bits(n: int | None, mu: float) -> int:
+    """[U4] Fine enough that rounding n rows to the grid stays below 2^-9 of the noise."""
+    return GRID_BITS if n is not None and n * mu <= 2.0 ** (GRID_BITS - 8) else WIDE_GRID_BITS
+
+
+def ellipsoid_map(ellipsoid: Ellipsoid, bits: int, auxiliary: AuxiliaryCounts = PLAIN) -> EllipsoidMap:
+    """The row map that clips to an ellipsoid and rounds to the grid 2^-bits."""
+    matrix = ellipsoid.matrix
+    scale = ellipsoid.scale if matrix is None else None
+    return EllipsoidMap(ellipsoid.center, scale, matrix, grid_bits=bits, auxiliary=auxiliary)
+
+
+def clamped_map(rows: Rows, ellipsoid: Ellipsoid, bits: int, auxiliary: AuxiliaryCounts) -> ClampedMap:
+    """The row map that clamps each value to its bounds and rounds to the grid 2^-bits."""
+    limits = clamp_limits(rows, ellipsoid, bits)
+    return ClampedMap(
+        ellipsoid.center, np.ldexp(ellipsoid.scale, bits), limits, rows.bounds(), grid_bits=bits, auxiliary=auxiliary
+    )
+
+
+def clamp_limits(rows: Rows, ellipsoid: Ellipsoid, bits: int) -> Ints:
+    """Whole limits that hold every value within its bounds: half the width on the grid, rounded up [S9]."""
+    lower, upper = rows.bounds()
+    with np.errstate(over="ignore"):
+        reach = np.floor(np.ldexp(ellipsoid.scale * ((upper - lower) / 2), bits))
+    limits: Ints = np.where(ellipsoid.scale > 0, np.minimum(reach, _BEYOND) + 1, 0).astype(np.int64)
+    return limits
+
+
+def noise_units(sensitivity: Fraction, mu: float) -> float:
+    """The least double s with s * mu >= sensitivity in exact arithmetic."""
+    return round_up(sensitivity / Fraction(mu))
