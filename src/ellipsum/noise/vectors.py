@@ -258,9 +258,8 @@ def _decide(
     """
     from flint import arb, ctx, fmpq
 
-    first, second = map(int, stream.words(index, 1)[0])
-    tail, length = ((first & ((1 << 63) - 1)) << 64) | second, 127
-    further = stream.more(index)
+    draws = stream.signed_draw(index)
+    sign, tail, length = next(draws)
     bits, shared = 0, arb(*near)
     if not np.isfinite(near).all():
         bits, shared = FIRST_BITS, factor.enclose(FIRST_BITS)
@@ -268,14 +267,14 @@ def _decide(
         if tail or not normal:  # else z is unbounded
             with FLINT, ctx.workprec(max(bits, length) + 128):
                 base = arb(fmpq(rest.numerator, rest.denominator)) + arb(0.5)
-                scaled = shared * arb(-scale if first >> 63 else scale)
+                scaled = shared * arb(sign * scale)
                 ends = [_coordinate(end, length, normal) for end in (tail, tail + 1)]
                 # x is monotone in p: for every factor in the ball the two ends enclose every rounding still possible
                 nearest = [(base + scaled * x).floor().unique_fmpz() for x in ends]
             if nearest[0] is not None and nearest[0] == nearest[1]:
                 return int(nearest[0])
         if length <= bits + _OUTRUN:
-            tail, length = (tail << 64) | next(further), length + 64
+            sign, tail, length = next(draws)
         else:
             bits = bits + 64 if bits else FIRST_BITS
             shared = factor.enclose(bits)

@@ -57,9 +57,8 @@ class Ball(Rows):
     center: float | Floats
 
     def __init__(self, radius: float, center: ArrayLike = 0.0, columns: Columns | None = None) -> None:
-        object.__setattr__(self, "radius", positive("radius", radius))
-        object.__setattr__(self, "center", scalar_or_vector("center", center))
-        object.__setattr__(self, "columns", names("columns", columns, self.d))
+        self._set(radius=positive("radius", radius), center=scalar_or_vector("center", center))
+        self._set(columns=names("columns", columns, self.d))
 
     @property
     def d(self) -> int | None:

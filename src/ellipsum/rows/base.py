@@ -180,6 +180,10 @@ class Rows(ValueEquality):
         fields = {k: plain(v) for k, v in vars(self).items() if v is not None and not k.startswith("_")}
         return {"kind": self.kind, **fields}
 
+    def _set(self, **fields: object) -> None:
+        """Set the fields of a frozen object that is being made, in the order in which they are saved."""
+        self.__dict__.update(fields)
+
     def _with(self: _R, **changes: Any) -> _R:
         """A copy with fields that are known to be valid; nothing is checked again."""
         copy = object.__new__(type(self))

@@ -76,12 +76,11 @@ class Unknown(Rows):
             raise UsageError(
                 f"magnitude must lie between {_LEAST:g} and {_MOST:g}, got {short(size)}. Rescale the columns."
             )
-        object.__setattr__(self, "magnitude", size)
-        object.__setattr__(self, "columns", names("columns", columns, self.d))
         if not isinstance(method, str):
             raise UsageError(f"method must be the name of a method, got {type(method).__name__}.")
-        object.__setattr__(self, "method", method)
-        object.__setattr__(self, "options", {name: value for name, value in options.items() if value is not None})
+        self._set(magnitude=size)
+        given = {name: value for name, value in options.items() if value is not None}
+        self._set(columns=names("columns", columns, self.d), method=method, options=given)
 
     @property
     def d(self) -> int | None:
