@@ -25,7 +25,7 @@ from .matrix import MatrixKernel, MatrixLines, MatrixScratch, add_products
 from .squares import SquaresKernel, square_entry
 
 _MASK = (1 << LOW_BITS) - 1
-_AHEAD = 12  # rows: about as long as memory takes to answer
+_AHEAD = 12  # rows that are read in about the time that memory takes to answer
 
 
 class GroupTotals(NamedTuple):
@@ -143,7 +143,10 @@ def _add_matrix(
 
 @compiled
 def carry(low: Ints, high: Ints) -> None:
-    """Afterwards low limbs are at least 0 and below 2^48. What is so already is not written: it may be many pages."""
+    """Afterwards low limbs are at least 0 and below 2^48.
+
+    Limbs in this range are not written, since they may fill many pages.
+    """
     for g in range(low.shape[0]):
         for k in range(low.shape[1]):
             carried = low[g, k] >> LOW_BITS

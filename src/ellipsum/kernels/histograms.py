@@ -1,7 +1,7 @@
-"""Compiled loops of the rounds' row maps, one row after the other in a fixed order.
+"""Compiled loops of histogram maps and other maps that learning uses, one row after the other in a fixed order.
 
 Imported only when rows are added. Floats are never reordered or fused: every number is a function of its row
-alone [L1], and each norm is that of the very numbers that are scaled and rounded.
+alone [L1], and each norm is computed from the same numbers that are scaled and rounded.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class SideBySideKernel:
 
 
 def places_of(row_map: SideBySide) -> list[slice]:
-    """Where the sums of each map stand among those of maps side by side."""
+    """The slice of each map's sums among the sums of maps side by side."""
     ends = np.cumsum([0, *(part.width for part in row_map.parts)]).tolist()
     return [slice(*pair) for pair in pairwise(ends)]
 
@@ -126,7 +126,7 @@ def _bin(edges: Floats, first: int, last: int, value: float) -> int:
 
 @inner
 def _even_bin(edges: Floats, first: int, last: int, value: float, scale: float) -> int:
-    """The same for edges that are evenly spaced up to rounding: a guess, corrected by comparing."""
+    """As `_bin`, for edges that are evenly spaced up to rounding: a guess, corrected by comparisons."""
     guess = (value - edges[first]) * scale
     place = first if guess < 0.0 else last if guess > last - first else first + int(guess)
     while place < last and edges[place] <= value:
@@ -170,7 +170,7 @@ def add_column_bins(block: Floats, total: Ints, bins: Bins, weights: Ints, slots
 def add_grouped_bins(
     block: Floats, codes: Ints, bins: Bins, weights: Ints, slots: Ints, low: Ints, counts: Ints
 ) -> None:
-    """The same, each row added to the sums of its own group; a row without one has a negative code."""
+    """As `add_column_bins`, each row added to the sums of its own group. A row without a group has a negative code."""
     for r in range(block.shape[0]):
         g = codes[r]
         if g >= 0:
@@ -201,7 +201,7 @@ def _square(y: Floats) -> float:
 
 @inner
 def _bring_near(row: Floats, frame: Frame) -> None:
-    """y along its direction, largest entry near 2^200, for a row whose norm overflows ([L1])."""
+    """Write y along its direction, with its largest value near 2^200, for a row whose norm overflows ([L1])."""
     center, scale, packed, exponents, offsets, y = frame
     top = -10000
     for j in range(row.size):
@@ -268,7 +268,7 @@ def add_sides(block: Floats, total: Ints, frame: Frame, middle: Floats, measure:
 
 @compiled
 def add_signed(block: Floats, total: Ints, frame: Frame, grid: float) -> None:
-    """rint(grid y / max(1, norm)): positive entries in the first half, negative ones without sign in the second."""
+    """rint(grid y / max(1, norm)): positive values in the first half, the sizes of negative values in the second."""
     y = frame[5]
     for r in range(block.shape[0]):
         square = _map(block[r], frame)
@@ -283,7 +283,7 @@ def add_signed(block: Floats, total: Ints, frame: Frame, grid: float) -> None:
 
 @compiled
 def add_directions(block: Floats, total: Ints, frame: Frame, edges: Floats, grid: float) -> None:
-    """rint(grid y / norm) in the place of the row's shell."""
+    """Add rint(grid y / norm) at the place of the row's shell."""
     y = frame[5]
     for r in range(block.shape[0]):
         length = math.sqrt(_map(block[r], frame))
@@ -298,7 +298,7 @@ def add_directions(block: Floats, total: Ints, frame: Frame, edges: Floats, grid
 def add_outer_products(
     block: Floats, total: Ints, frame: Frame, grid: float, on: int, off: int, few: Floats, products: Floats
 ) -> None:
-    """The upper triangle of q q^T, row by row, q = rint(grid y / max(1, ‖y‖)), entries times `on` or `off`.
+    """The upper triangle of q q^T, row by row, q = rint(grid y / max(1, ‖y‖)), products times `on` (diagonal) or `off`.
 
     few: four rows. products: a square of zeros, left so; sums of up to _EXACT_ROWS products are exact in it [L5].
     """
@@ -321,7 +321,7 @@ def add_outer_products(
 
 @inner
 def _add_four(few: Floats, products: Floats) -> None:
-    """Four rows at a time: a square of many columns is read and written a quarter as often."""
+    """Add the products of four rows: the square is read and written a quarter as often as with single rows."""
     a, b, c, d = few[0], few[1], few[2], few[3]
     for i in range(few.shape[1]):
         ai, bi, ci, di = a[i], b[i], c[i], d[i]

@@ -121,7 +121,7 @@ def _decide(fraction: Fraction, scale: float, stream: Stream, index: int) -> int
     from flint import arb, ctx, fmpq
 
     for sign, tail, length in stream.signed_draw(index):
-        if tail:  # else p may be as small as zero and z is unbounded
+        if tail:  # otherwise p may be zero, and z is unbounded
             with FLINT, ctx.workprec(length + 65):
                 base = arb(fmpq(fraction.numerator, fraction.denominator)) + arb(0.5)
                 factor = arb(2).sqrt() * arb(sign * scale)
@@ -143,7 +143,7 @@ def add_laplace(value: int, scale: float, shift: int, stream: Stream) -> int:
     index = stream.next
     stream.claim(index, 1)
     for sign, tail, length in stream.signed_draw(index):
-        if tail:  # else p may be as small as zero
+        if tail:  # otherwise p may be zero
             with FLINT, ctx.workprec(length + 192 + value.bit_length()):
                 unit = arb(2) ** shift
                 signed = arb(sign * scale)

@@ -34,7 +34,7 @@ TOO_LITTLE = "Invalid plan file: the noise is below what the guarantee needs. Cr
 
 
 class NoiseLaw:
-    """What plans need of a noise distribution; all numbers are in units of the grid."""
+    """Base of noise distributions; all numbers are in units of the grid."""
 
     kind: ClassVar[str] = ""
 
@@ -63,7 +63,7 @@ class NoiseLaw:
         raise NotImplementedError
 
     def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Ints) -> None:
-        """An error unless the noise gives the guarantee: sensitivity in l2, and how far each coordinate moves."""
+        """Raise unless the noise gives the guarantee; moves: the largest change of each coordinate."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def normal_multiple(level: float) -> float:
 
 
 def joined(sums: Wide, last: list[int]) -> Wide:
-    """The sums with whole numbers behind them."""
+    """The sums, followed by whole numbers."""
     if not last:
         return sums
     return sums.join(Wide.from_ints(last))
@@ -307,7 +307,7 @@ class LaplaceLaw(NoiseLaw):
         return np.ldexp(noisy, runs.shifts).reshape(shape)
 
     def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Ints) -> None:
-        """As of any law, but the sensitivity is in l1."""
+        """As for every distribution, but the sensitivity is in l1."""
         pure = privacy.pure if isinstance(privacy, Privacy) and not privacy.mu else ()
         enough = len(pure) == 1 and math.isfinite(self.scale)
         if not enough or Fraction(self.scale) * Fraction(pure[0]) < sensitivity:

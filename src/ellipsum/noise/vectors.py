@@ -9,7 +9,7 @@ scale_g r u. One block of one column is Laplace noise.
 
     K_j = rint((S_j + scale f x_j) / 2^shift),    f shared by a run of coordinates, x_j = ±p or ±z(p) of draw j alone.
 
-Doubles decide what is certain [N7]. A coordinate that they leave open draws more of its own bits; the factor is
+Doubles decide what is certain [N7]. A coordinate that they do not decide draws more of its own bits; the factor is
 enclosed more tightly, from its own draws, only when those outrun it. It is never drawn again, and never taken for
 the double that stands for it [N6].
 """
@@ -59,7 +59,7 @@ def add_ball_noise(sums: Wide, scale: float, stream: Stream, start: int = 0) -> 
 
 
 def add_sphere_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> Wide:
-    """`add_ball_noise` for a run that was made before."""
+    """As `add_ball_noise`, for a run that already exists."""
     d = runs.width
     if d != sums.high.shape[-1]:
         raise UsageError(f"The noise has {d} coordinates, but the sums have {sums.high.shape[-1]}. Create a new plan.")

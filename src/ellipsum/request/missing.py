@@ -64,7 +64,7 @@ class MissingValues:
 
     def counts(self, rows: Rows) -> bool:
         """Whether clipped rows are counted; with hard bounds that costs some noise."""
-        return not rows.firm if self.check is None else bool(self.check)
+        return not rows.is_hard_bound if self.check is None else bool(self.check)
 
     def can_miss(self, d: int) -> NDArray[np.bool_]:
         """For each column, whether an entry can be missing by its type."""
@@ -176,7 +176,7 @@ def clipped_auxiliary_counts(
 
 def column_weights(rows: Rows, ellipsoid: Ellipsoid) -> Floats:
     """Approximate part of each column in a row's squared norm; equal if only a ball is known."""
-    if rows.even:
+    if rows.is_isotropic:
         return np.ones(ellipsoid.center.size)
     matrix, spread = ellipsoid.matrix, rows.spread()
     with np.errstate(over="ignore", under="ignore"):  # products first: squares may leave the range of doubles

@@ -1,6 +1,6 @@
 """Row maps: fixed public maps from a row to a bounded row of integers, described without any code that runs them.
 
-row x -> y = B (x - c) -> clip to ‖y‖ <= 1, or each entry to its own limit -> q = rint(y 2^m). A map says how long its
+row x -> y = B (x - c) -> clip to ‖y‖ <= 1, or each value to its own limit -> q = rint(y 2^m). A map says how long its
 integer rows can be and how far apart (its body), from which the least noise on the grid follows. `kernels/` picks the
 kernel for its kind.
 """
@@ -70,11 +70,11 @@ class RowMap(Protocol):
 
     @property
     def columns(self) -> int:
-        """Values of an input row."""
+        """The number of values of an input row."""
 
     @property
     def width(self) -> int:
-        """Numbers of an integer row."""
+        """The number of integers of an integer row."""
 
     @property
     def grid_bits(self) -> int:
@@ -85,7 +85,7 @@ class RowMap(Protocol):
 
     @property
     def rows_per_flush(self) -> int:
-        """The number of integer rows whose sum surely fits 64 bits."""
+        """The number of integer rows whose sum always fits 64 bits."""
 
 
 @lru_cache(maxsize=1024)
@@ -127,7 +127,7 @@ class EllipsoidMap:
         self.values = self.columns if self.matrix is None else len(self.matrix)
         self.width = self.values + auxiliary.width
         self.body = ellipsoid_body(self.values, self.grid_bits, auxiliary)
-        self.rows_per_flush = 1 << 62 - max(self.grid_bits, _bits(auxiliary))  # |q_j| < 2^(m+1), [S4]
+        self.rows_per_flush = 1 << 62 - max(self.grid_bits, _bits(auxiliary))  # |q_j| < 2^(m+1) [S4]
 
 
 def _bits(auxiliary: AuxiliaryCounts) -> int:
@@ -231,7 +231,7 @@ class Prepared:
 def clamped_moves(
     limits: Ints, auxiliary: AuxiliaryCounts, neighbors: str, pairs: Sequence[tuple[int, int]] = ()
 ) -> Ints:
-    """How far each coordinate of a clamped row moves between two rows, or at all [S9].
+    """The largest change of each coordinate of a clamped row between neighboring data sets [S9].
 
     pairs: values with the missing counts of their columns, replaced by their sums and differences [K5].
     """
@@ -249,7 +249,7 @@ def clamped_moves(
 
 
 def all_moves(moves: Ints, count_units: int, each: int) -> Ints:
-    """How far coordinates and the count of rows behind them move; each: the most rows of a person."""
+    """The largest changes of coordinates, and of the count of rows behind them; each: the most rows of a person."""
     together = np.append(moves, count_units) if count_units else moves
     return together.astype(object) * each if each > 1 else together  # whole numbers of any size
 

@@ -48,8 +48,8 @@ class Ball(Rows):
 
     kind: ClassVar[str] = "ball"
     usual_missing: ClassVar[str] = "drop_row"
-    firm: ClassVar[bool] = True
-    even: ClassVar[bool] = True
+    is_hard_bound: ClassVar[bool] = True
+    is_isotropic: ClassVar[bool] = True
     described_by: ClassVar[str] = "the given radius"
     remedy: ClassVar[str] = "Check the units, use a larger radius, or es.Unknown."
     open_range: ClassVar[str] = "the range allowed by the radius"

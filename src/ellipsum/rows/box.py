@@ -58,7 +58,7 @@ class Box(Rows):
     """
 
     kind: ClassVar[str] = "box"
-    firm: ClassVar[bool] = True
+    is_hard_bound: ClassVar[bool] = True
     clamps: ClassVar[bool] = True
     lower: float | Floats
     upper: float | Floats

@@ -92,7 +92,7 @@ class Unknown(Rows):
 
     @property
     def largest(self) -> float:
-        """The magnitude that every entry of every column lies within."""
+        """A bound on the size of every value of every column."""
         return float(np.max(self.magnitude))
 
     def magnitudes(self, d: int) -> Floats:
@@ -113,7 +113,7 @@ class Unknown(Rows):
 
     @property
     def shown(self) -> str:
-        """The magnitude in a few words."""
+        """The magnitude as a short text."""
         if self.columns is None or not isinstance(self.magnitude, np.ndarray):
             return short(self.magnitude)
         pairs = zip(self.columns[:4], self.magnitude, strict=False)

@@ -1,4 +1,4 @@
-"""The only way to compile: with numba's cache if it works, in memory otherwise.
+"""The one way to compile: with numba's cache if it works, in memory otherwise.
 
 If a folder cannot be written, a disk is full or a cache is damaged, functions are compiled again and nothing fails.
 """
