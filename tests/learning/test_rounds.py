@@ -67,11 +67,12 @@ def test_noise_is_the_sensitivity_over_the_charge_and_not_a_tenth_less(privacy, 
     assert spread(privacy, 0.25) == pytest.approx(1, abs=0.05)
     weak = lambda sums, std, _, *stream: es_noise(sums, 0.9 * std, shift_for(0.9 * std), *stream)  # noqa: E731
     monkeypatch.setattr(gaussian, "add_noise", weak)
-    monkeypatch.setattr(vectors, "add_box_noise", lambda s, z, b, *t: es_box(s, z, [0.9 * one for one in b], *t))
+    less = lambda s, runs, *t: es_blocks(s, replace(runs, scales=0.9 * runs.scales), *t)  # noqa: E731
+    monkeypatch.setattr(vectors, "add_block_noise", less)
     assert spread(privacy, 0.25) != pytest.approx(1, abs=0.05)
 
 
-es_noise, es_box = gaussian.add_noise, vectors.add_box_noise
+es_noise, es_blocks = gaussian.add_noise, vectors.add_block_noise
 
 
 def test_a_charge_of_half_is_a_guarantee_of_half():

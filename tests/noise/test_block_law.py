@@ -28,11 +28,17 @@ from ellipsum.noise.block_law import (
     box_std,
     choose_blocks,
 )
-from ellipsum.noise.vector_runs import box_draws, box_shifts
-from ellipsum.noise.vectors import add_box_noise
+from ellipsum.noise.vector_runs import box_draws, box_runs, box_shifts
+from ellipsum.noise.vectors import add_block_noise
 from ellipsum.numerics.wide_integers import Wide
 from ellipsum.privacy.gaussian_curve import certified_mu
 from ellipsum.privacy.guarantee import Privacy
+
+
+def add_box_noise(sums: Wide, sizes: list[int], scales: list[float], stream: Stream, start: int = 0) -> Wide:
+    """K-norm noise of blocks of these sizes."""
+    return add_block_noise(sums, box_runs(sizes, scales), stream, start)
+
 
 DEMO = [110, 250000, 84, 150, 16, 170, 40000, 50]
 

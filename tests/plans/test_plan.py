@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 import ellipsum as es
-from ellipsum.row_maps.grid import noise_units
-from ellipsum.row_maps.maps import sqrt_upper
+from ellipsum.row_maps.maps import noise_units, sqrt_upper
 
 BUDGET = es.Budget(mu=0.5)
 TINY = 1e-9  # the grid's own inflation of the sensitivity is below 2^-40 d

@@ -14,8 +14,7 @@ from scipy.stats import binom
 import ellipsum as es
 from ellipsum.api import make_plan
 from ellipsum.errors import UsageError
-from ellipsum.noise.laplace import LaplaceLaw
-from ellipsum.noise.law import GaussianLaw, normal_multiple
+from ellipsum.noise.law import GaussianLaw, LaplaceLaw, normal_multiple
 from ellipsum.privacy.budget import Budget
 from ellipsum.releases.histogram_release import on_simplex
 from ellipsum.request.bins import Bins

@@ -264,9 +264,11 @@ def test_a_saved_plan_gives_the_same_release():
 
 
 @pytest.mark.slow
-def test_whoever_waits_is_told_once_that_kernels_compile(tmp_path):
+@pytest.mark.parametrize(("module", "bounds"), [("ellipsoid", "es.Ball(1)"), ("clamp", "es.Box(0, 1)")])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_person_who_waits_reads_once_that_kernels_compile(module, bounds, order, tmp_path):
     """On a terminal; silence elsewhere."""
-    code = "import pty, sys; pty.spawn([sys.executable, '-c', 'import ellipsum.kernels.ellipsoid'])"
+    code = f"import pty, sys; pty.spawn([sys.executable, '-c', 'import ellipsum.kernels.{module}'])"
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(es.__file__).parents[1])}
 
     def said(*command):
@@ -274,7 +276,8 @@ def test_whoever_waits_is_told_once_that_kernels_compile(tmp_path):
         return done.stdout + done.stderr
 
     assert "compiles for some seconds, only this time." in said("-c", code)
-    assert said("-c", "import ellipsum.kernels.ellipsoid") == ""
+    assert said("-c", f"import ellipsum.kernels.{module}") == ""
     assert "compiles" in said("-c", code)  # nothing was compiled yet
-    said("-c", "import numpy, ellipsum as es; es.sum(numpy.zeros((9, 2)), es.Ball(1), epsilon=1, delta=1e-6)")
+    rows = f"numpy.zeros((9, 2), order={order!r})"
+    said("-c", f"import numpy, ellipsum as es; es.sum({rows}, {bounds}, epsilon=1, delta=1e-6)")
     assert "compiles" not in said("-c", code)

@@ -19,8 +19,8 @@ from ..privacy.guarantee import NEIGHBORS
 from ..regions.ellipsoid import Ellipsoid
 from ..request.documentation import public
 from ..request.people import COUNTS
-from ..row_maps.grid import noise_units
 from ..row_maps.histograms import NormHistogram
+from ..row_maps.maps import noise_units
 from ..session import Outline, Progress, Session, read_options
 from ..sources import Selection
 from ..util import json_codec

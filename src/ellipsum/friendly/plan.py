@@ -30,7 +30,7 @@ from ..regions.ellipsoid import Ellipsoid
 from ..releases.decode import Noise
 from ..request.people import People, people_from_dict, unit_of
 from ..request.request import COUNT
-from ..row_maps.grid import noise_units
+from ..row_maps.maps import noise_units
 from ..util import json_codec
 from ..util.atomic_files import Saved
 from ..util.structural_equality import ValueEquality

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..errors import Floats
 from ..numerics.wide_integers import Ints
 from ..row_maps.maps import ClampedMap
-from ..util.compile import compiled, inner
+from ..util.compile import compiled, inner, say_that_it_compiles
 from .blocks import LANES, Addresses, Block, Numbers, aligned, columns_of, location, readable, unset
 from .codegen import (
     GROUP,
@@ -279,3 +279,6 @@ def add_clamped_columns(places: Addresses, rows: int, like: float, lines: Floats
         for k in range(LANES):
             for i in range(3):
                 sums[i, j] += eights[i, k]
+
+
+say_that_it_compiles(add_clamped_rows)

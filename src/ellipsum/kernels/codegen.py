@@ -32,9 +32,9 @@ types: Any = numba.types
 cgutils: Any = numba.core.cgutils
 extending: Any = numba.extending
 
-_MAGIC = 1.5 * 2.0**52  # v + _MAGIC has the bits of _MAGIC plus rint(v) for |v| <= 2^50 ([S2])
+_MAGIC = 1.5 * 2.0**52  # v + _MAGIC has the bits of _MAGIC plus rint(v) if |v| <= 2^50 ([S2])
 _MAGIC_BITS = int(np.float64(_MAGIC).view(np.int64))
-_ODD_BIT = 1 << 61  # set in a NaN and in an infinity, clear in what is near _MAGIC
+_ODD_BIT = 1 << 61  # is 1 in a NaN and in an infinity, 0 in numbers near _MAGIC
 _AHEAD = first_cache() // 4  # bytes requested before they are read: more would be evicted before they are used
 GROUP = (0.0,) * LANES
 FOUR = (0.0,) * ROWS
@@ -411,7 +411,7 @@ def _clamp(builder: Builder, mapped: Value, limit: Value) -> Value:
 
 
 def _add_if_within(builder: Builder, values: Iterable[Value], near: Value, sums: Value, rows: int) -> Value:
-    """sums[0:8] += rint(value) over mapped values, if no clamp would change any of them ([S9]): whether that is so.
+    """sums[0:8] += rint(value) over mapped values, if no clamp would change any of them ([S9]). Returns whether it did.
 
     near: a quarter above each limit, so that a value up to there rounds to the limit at most. sums: a pointer.
     """

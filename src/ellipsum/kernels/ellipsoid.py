@@ -1,7 +1,7 @@
 """The diagonal ellipsoid map: scale, take the norm, clip, round and add, four rows at a time.
 
 Blocks may be stored row by row or column by column: the same operations give the same bits. Nothing here may be
-compiled with fastmath: the norm must be that of the very numbers that are rounded.
+compiled with fastmath: the norm must be computed from the same numbers that are rounded.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ClipCounts(NamedTuple):
 
 @inner
 def factors_for(squares: Eight, grid: float, counts: ClipCounts) -> Eight:
-    """grid / max(1, norm), pulled in if the norm is above 1; without a root if no row is outside."""
+    """grid / max(1, norm), times the pull if the norm is above 1. No root is taken if no row is outside."""
     if all_below(squares, 1.0):
         return everywhere(grid)
     return clipping_factors(squares, grid, counts.pulled)
@@ -91,7 +91,7 @@ def factors_for(squares: Eight, grid: float, counts: ClipCounts) -> Eight:
 
 @inner
 def count_outside(square: float, outside: Ints) -> None:
-    """Count a row in the octave of its norm, unless single precision put it outside. The last octave has no end."""
+    """Count a row in the octave of its norm, unless only single precision put it outside. The last octave is open."""
     if square > SURELY_OUTSIDE and outside.size > 0:
         octave = (math.frexp(square)[1] - 1) // 2
         outside[min(octave, outside.size - 1)] += 1
@@ -224,7 +224,7 @@ def add_rows(
     """Add to the total the integer rows of rows of doubles (or singles, as `like` is) at an address.
 
     The values of a row are contiguous, rows are `stride` bytes apart. `scratch`: two rows of the frame's width (>= 8).
-    A group is added while the norms of the next one are computed, so that memory never waits for arithmetic. What is
+    A group is added while the norms of the next one are computed, so that reading never waits for arithmetic. What is
     added before the first group goes to the scratch.
     """
     frame = lines.frame

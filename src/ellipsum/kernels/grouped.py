@@ -12,7 +12,8 @@ import numpy as np
 
 from ..errors import Floats
 from ..numerics.wide_integers import LOW_BITS, Ints
-from ..row_maps.maps import ClampedMap, EllipsoidMap, RowMap
+from ..row_maps.histograms import ColumnHistograms, SideBySide
+from ..row_maps.maps import ClampedMap, EllipsoidMap, Prepared, RowMap
 from ..util.compile import compiled, inner
 from .accumulate import GroupKernel, kernel_of_complete_rows
 from .blocks import LINE, Addresses, Block, columns_of, has_complete_rows, location
@@ -24,7 +25,7 @@ from .matrix import MatrixKernel, MatrixLines, MatrixScratch, add_products
 from .squares import SquaresKernel, square_entry
 
 _MASK = (1 << LOW_BITS) - 1
-_AHEAD = 12  # rows: about as long as memory takes to answer
+_AHEAD = 12  # rows that are read in about the time that memory takes to answer
 
 
 class GroupTotals(NamedTuple):
@@ -142,7 +143,10 @@ def _add_matrix(
 
 @compiled
 def carry(low: Ints, high: Ints) -> None:
-    """Afterwards low limbs are at least 0 and below 2^48. What is so already is not written: it may be many pages."""
+    """Afterwards low limbs are at least 0 and below 2^48.
+
+    Limbs in this range are not written, since they may fill many pages.
+    """
     for g in range(low.shape[0]):
         for k in range(low.shape[1]):
             carried = low[g, k] >> LOW_BITS
@@ -197,9 +201,9 @@ class GroupedKernel:
 class GroupedSideBySideKernel:
     """Passes rows to the grouped kernel of each map, with its part of the sums. The first one counts the rows."""
 
-    def __init__(self, row_map: RowMap) -> None:
+    def __init__(self, row_map: SideBySide) -> None:
         self._places = places_of(row_map)
-        self._kernels = [grouped_kernel(part) for part in row_map.parts]  # type: ignore[attr-defined]
+        self._kernels = [grouped_kernel(part) for part in row_map.parts]
 
     def __call__(self, block: Block, codes: Ints, low: Ints, high: Ints, counts: Ints) -> None:
         for kernel, place in zip(self._kernels, self._places, strict=True):
@@ -209,9 +213,9 @@ class GroupedSideBySideKernel:
 
 def grouped_kernel(row_map: RowMap) -> GroupKernel:
     """The kernel that adds a map's integer rows to the sums of groups."""
-    if row_map.kind == "side_by_side":
+    if isinstance(row_map, SideBySide):
         return GroupedSideBySideKernel(row_map)
-    if row_map.kind in ("column_histograms", "prepared"):
+    if isinstance(row_map, (ColumnHistograms, Prepared)):
         return GroupedBinsKernel(row_map)
     assert isinstance(row_map, (ClampedMap, EllipsoidMap))
     return GroupedKernel(row_map)

@@ -1,7 +1,7 @@
-"""Compiled loops of the rounds' row maps, one row after the other in a fixed order.
+"""Compiled loops of histogram maps and other maps that learning uses, one row after the other in a fixed order.
 
 Imported only when rows are added. Floats are never reordered or fused: every number is a function of its row
-alone [L1], and each norm is that of the very numbers that are scaled and rounded.
+alone [L1], and each norm is computed from the same numbers that are scaled and rounded.
 """
 
 from __future__ import annotations
@@ -9,30 +9,38 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ..errors import Floats
 from ..numerics.wide_integers import Ints
-from ..row_maps.maps import UNUSED, Prepared
+from ..row_maps.histograms import ColumnHistograms, SecondMoments, SideBySide
+from ..row_maps.maps import UNUSED, Prepared, RowMap
 from ..util.compile import compiled, inner
 from .accumulate import kernel_for
 from .blocks import FAR_EXPONENT, LARGE, Block, Numbers, floats
 
 _COPY_ENTRIES = 1 << 15
+Frame = tuple[Floats, Floats, Floats, Ints, Floats, Floats]  # see `row_maps.histograms.Framed.arguments`
+Bins = tuple[
+    Ints, Floats, Ints, Floats, NDArray[np.bool_]
+]  # columns, edges, where each column's begin, scales, counted
 _EXACT_ROWS = 1 << 12  # Products of this number of rows of 20 bits add up exactly in doubles [L5].
 
 
 class MapKernel:
-    """Passes a block as contiguous doubles to the function that `ADDERS` names for the kind of a map."""
+    """Passes a block as contiguous doubles to the loop for the kind of a map."""
 
-    def __init__(self, row_map: Any) -> None:
+    def __init__(self, row_map: RowMap) -> None:
         self._map = row_map
-        self._add = ADDERS[row_map.kind]
+        self._add, self._arguments = LOOPS[row_map.kind]
 
     def __call__(self, block: Block, total: Ints) -> None:
         for part in _doubles(block):
-            self._add(self._map, part, total)
+            self._add(part, total, *self._arguments(self._map))
 
 
 class PreparedKernel:
@@ -50,22 +58,23 @@ class PreparedKernel:
 class GroupedBinsKernel:
     """Counts the bins of columns in each group. These sums are too small to overflow, so none is carried [G5]."""
 
-    def __init__(self, row_map: Any) -> None:
-        self._prepared = row_map if row_map.kind == "prepared" else None
-        self._map = row_map.inner if self._prepared else row_map
+    def __init__(self, row_map: Prepared | ColumnHistograms) -> None:
+        self._prepared = row_map if isinstance(row_map, Prepared) else None
+        inner = row_map.inner if isinstance(row_map, Prepared) else row_map
+        assert isinstance(inner, ColumnHistograms)
+        self._map = inner
 
     def __call__(self, block: Block, codes: Ints, low: Ints, high: Ints, counts: Ints) -> None:
         rows = floats(block, copy=True)
         if self._prepared is not None:
             rows = self._prepared.rows(rows)
-        add: Any = add_grouped_bins
-        add(rows, codes, *_bins_of(self._map), low, counts)
+        add_grouped_bins(rows, codes, *_bins_of(self._map), low, counts)
 
 
 class SideBySideKernel:
     """Hands rows to the kernel of each map, with its part of the total."""
 
-    def __init__(self, row_map: Any) -> None:
+    def __init__(self, row_map: SideBySide) -> None:
         self._places = places_of(row_map)
         self._kernels = [kernel_for(part) for part in row_map.parts]
 
@@ -74,8 +83,8 @@ class SideBySideKernel:
             kernel(block, total[place])
 
 
-def places_of(row_map: Any) -> list[slice]:
-    """Where the sums of each map stand among those of maps side by side."""
+def places_of(row_map: SideBySide) -> list[slice]:
+    """The slice of each map's sums among the sums of maps side by side."""
     ends = np.cumsum([0, *(part.width for part in row_map.parts)]).tolist()
     return [slice(*pair) for pair in pairwise(ends)]
 
@@ -103,7 +112,7 @@ def _copies(block: Block) -> Iterator[Numbers]:
 
 
 @inner
-def _bin(edges: Any, first: int, last: int, value: float) -> int:
+def _bin(edges: Floats, first: int, last: int, value: float) -> int:
     """How many of edges[first:last] are at most the value."""
     low, high = first, last
     while low < high:
@@ -116,8 +125,8 @@ def _bin(edges: Any, first: int, last: int, value: float) -> int:
 
 
 @inner
-def _even_bin(edges: Any, first: int, last: int, value: float, scale: float) -> int:
-    """The same for edges that are evenly spaced up to rounding: a guess, corrected by comparing."""
+def _even_bin(edges: Floats, first: int, last: int, value: float, scale: float) -> int:
+    """As `_bin`, for edges that are evenly spaced up to rounding: a guess, corrected by comparisons."""
     guess = (value - edges[first]) * scale
     place = first if guess < 0.0 else last if guess > last - first else first + int(guess)
     while place < last and edges[place] <= value:
@@ -128,8 +137,8 @@ def _even_bin(edges: Any, first: int, last: int, value: float, scale: float) -> 
 
 
 @inner
-def _find_slots(row: Any, bins: Any, slots: Any) -> int:
-    """Writes where the entries of a row are counted, and returns how many are."""
+def _find_slots(row: Floats, bins: Bins, slots: Ints) -> int:
+    """Write where the values of a row are counted, and return how many are."""
     places, edges, starts, scales, counted = bins
     hits = 0
     for k in range(places.size):
@@ -149,8 +158,8 @@ def _find_slots(row: Any, bins: Any, slots: Any) -> int:
 
 
 @compiled
-def add_column_bins(block: Any, bins: Any, weights: Any, slots: Any, total: Any) -> None:
-    """One-hots of entries among their columns' edges, each counted with the weight of a row of that many entries."""
+def add_column_bins(block: Floats, total: Ints, bins: Bins, weights: Ints, slots: Ints) -> None:
+    """Count each value in the bin of its column, with the weight of a row of that many values."""
     for r in range(block.shape[0]):
         hits = _find_slots(block[r], bins, slots)
         for i in range(hits):
@@ -158,8 +167,10 @@ def add_column_bins(block: Any, bins: Any, weights: Any, slots: Any, total: Any)
 
 
 @compiled
-def add_grouped_bins(block: Any, codes: Any, bins: Any, weights: Any, slots: Any, low: Any, counts: Any) -> None:
-    """The same, each row added to the sums of its own group; a row without one has a negative code."""
+def add_grouped_bins(
+    block: Floats, codes: Ints, bins: Bins, weights: Ints, slots: Ints, low: Ints, counts: Ints
+) -> None:
+    """As `add_column_bins`, each row added to the sums of its own group. A row without a group has a negative code."""
     for r in range(block.shape[0]):
         g = codes[r]
         if g >= 0:
@@ -170,7 +181,7 @@ def add_grouped_bins(block: Any, codes: Any, bins: Any, weights: Any, slots: Any
 
 
 @inner
-def _product(packed: Any, offsets: Any, y: Any) -> None:
+def _product(packed: Floats, offsets: Floats, y: Floats) -> None:
     """y = B o, columns in ascending order."""
     y[:] = 0.0
     for j in range(offsets.size):
@@ -181,7 +192,7 @@ def _product(packed: Any, offsets: Any, y: Any) -> None:
 
 
 @inner
-def _square(y: Any) -> float:
+def _square(y: Floats) -> float:
     total = 0.0
     for i in range(y.size):
         total += y[i] * y[i]
@@ -189,8 +200,9 @@ def _square(y: Any) -> float:
 
 
 @inner
-def _bring_near(row: Any, center: Any, scale: Any, packed: Any, exponents: Any, offsets: Any, y: Any) -> None:
-    """y along its direction, largest entry near 2^200, for a row whose norm overflows ([L1])."""
+def _bring_near(row: Floats, frame: Frame) -> None:
+    """Write y along its direction, with its largest value near 2^200, for a row whose norm overflows ([L1])."""
+    center, scale, packed, exponents, offsets, y = frame
     top = -10000
     for j in range(row.size):
         offset, exponent = math.frexp(0.5 * row[j] - 0.5 * center[j] if abs(row[j]) < np.inf else 0.0)
@@ -218,8 +230,9 @@ def _bring_near(row: Any, center: Any, scale: Any, packed: Any, exponents: Any, 
 
 
 @inner
-def _map(row: Any, center: Any, scale: Any, packed: Any, exponents: Any, offsets: Any, y: Any) -> float:
-    """Writes y = B (x - c) and returns its squared norm; odd entries as in [S3]."""
+def _map(row: Floats, frame: Frame) -> float:
+    """Write y = B (x - c) and return its squared norm; missing values and overflow as in [S3]."""
+    center, scale, packed, exponents, offsets, y = frame
     for j in range(row.size):
         offsets[j] = row[j] - center[j] if abs(row[j]) < np.inf and exponents[j] != UNUSED else 0.0
     if packed.size:
@@ -229,36 +242,36 @@ def _map(row: Any, center: Any, scale: Any, packed: Any, exponents: Any, offsets
             y[j] = offsets[j] * scale[j]
     square = _square(y)
     if not square < LARGE:
-        _bring_near(row, center, scale, packed, exponents, offsets, y)
+        _bring_near(row, frame)
         square = _square(y)
     return square
 
 
 @compiled
-def add_norm_bins(block: Any, frame: Any, edges: Any, total: Any) -> None:
-    """One-hot of the norm among the edges."""
+def add_norm_bins(block: Floats, total: Ints, frame: Frame, edges: Floats) -> None:
+    """Count each row in the bin of its norm."""
     for r in range(block.shape[0]):
-        square = _map(block[r], *frame)
+        square = _map(block[r], frame)
         total[_bin(edges, 0, edges.size, math.sqrt(square))] += 1
 
 
 @compiled
-def add_sides(block: Any, frame: Any, middle: Any, measure: int, below: int, above: int, total: Any) -> None:
+def add_sides(block: Floats, total: Ints, frame: Frame, middle: Floats, measure: int, below: int, above: int) -> None:
     """`below` where a value of y (0), its size (1) or the norm (2) is at most its middle, `above` elsewhere."""
     y = frame[-1]
     for r in range(block.shape[0]):
-        length = math.sqrt(_map(block[r], *frame))
+        length = math.sqrt(_map(block[r], frame))
         for i in range(middle.size):
             value = length if measure == 2 else abs(y[i]) if measure == 1 else y[i]
             total[i] += below if value <= middle[i] else above
 
 
 @compiled
-def add_signed(block: Any, frame: Any, grid: float, total: Any) -> None:
-    """rint(grid y / max(1, norm)): positive entries in the first half, negative ones without sign in the second."""
+def add_signed(block: Floats, total: Ints, frame: Frame, grid: float) -> None:
+    """rint(grid y / max(1, norm)): positive values in the first half, the sizes of negative values in the second."""
     y = frame[5]
     for r in range(block.shape[0]):
-        square = _map(block[r], *frame)
+        square = _map(block[r], frame)
         factor = grid / math.sqrt(square) if square > 1.0 else grid
         for i in range(y.size):
             entry = int(np.rint(y[i] * factor))
@@ -269,17 +282,11 @@ def add_signed(block: Any, frame: Any, grid: float, total: Any) -> None:
 
 
 @compiled
-def add_directions(
-    block: Any,
-    frame: Any,
-    edges: Any,
-    grid: float,
-    total: Any,
-) -> None:
-    """rint(grid y / norm) in the place of the row's shell."""
+def add_directions(block: Floats, total: Ints, frame: Frame, edges: Floats, grid: float) -> None:
+    """Add rint(grid y / norm) at the place of the row's shell."""
     y = frame[5]
     for r in range(block.shape[0]):
-        length = math.sqrt(_map(block[r], *frame))
+        length = math.sqrt(_map(block[r], frame))
         shell = _bin(edges, 0, edges.size, length) - 1
         if shell >= 0:
             factor = grid / length
@@ -289,16 +296,9 @@ def add_directions(
 
 @compiled
 def add_outer_products(
-    block: Any,
-    frame: Any,
-    grid: float,
-    on: int,
-    off: int,
-    total: Any,
-    few: Any,
-    products: Any,
+    block: Floats, total: Ints, frame: Frame, grid: float, on: int, off: int, few: Floats, products: Floats
 ) -> None:
-    """The upper triangle of q q^T, row by row, q = rint(grid y / max(1, ‖y‖)), entries times `on` or `off`.
+    """The upper triangle of q q^T, row by row, q = rint(grid y / max(1, ‖y‖)), products times `on` (diagonal) or `off`.
 
     few: four rows. products: a square of zeros, left so; sums of up to _EXACT_ROWS products are exact in it [L5].
     """
@@ -309,7 +309,7 @@ def add_outer_products(
         for first in range(start, stop, 4):
             for r in range(4):
                 if first + r < stop:
-                    square = _map(block[first + r], *frame)
+                    square = _map(block[first + r], frame)
                     factor = grid / math.sqrt(square) if square > 1.0 else grid
                     for i in range(y.size):
                         few[r, i] = np.rint(y[i] * factor)
@@ -320,8 +320,8 @@ def add_outer_products(
 
 
 @inner
-def _add_four(few: Any, products: Any) -> None:
-    """Four rows at a time: a square of many columns is read and written a quarter as often."""
+def _add_four(few: Floats, products: Floats) -> None:
+    """Add the products of four rows: the square is read and written a quarter as often as with single rows."""
     a, b, c, d = few[0], few[1], few[2], few[3]
     for i in range(few.shape[1]):
         ai, bi, ci, di = a[i], b[i], c[i], d[i]
@@ -331,7 +331,7 @@ def _add_four(few: Any, products: Any) -> None:
 
 
 @inner
-def _add_triangle(products: Any, on: int, off: int, total: Any) -> None:
+def _add_triangle(products: Floats, on: int, off: int, total: Ints) -> None:
     place = 0
     for i in range(products.shape[0]):
         total[place] += on * int(products[i, i])
@@ -342,51 +342,29 @@ def _add_triangle(products: Any, on: int, off: int, total: Any) -> None:
         place += products.shape[0] - i
 
 
-def _count(row_map: Any, part: Numbers, total: Ints) -> None:
-    total[0] += len(part)
+def _count_rows(block: Numbers, total: Ints) -> None:
+    total[0] += len(block)
 
 
-def _column_histograms(row_map: Any, part: Numbers, total: Ints) -> None:
-    add: Any = add_column_bins
-    add(part, *_bins_of(row_map), total)
-
-
-def _bins_of(row_map: Any) -> tuple[Any, ...]:
+def _bins_of(row_map: ColumnHistograms) -> tuple[Bins, Ints, Ints]:
     """Arguments of the loops over columns' bins."""
     bins = row_map.places, row_map.edges, row_map.starts, row_map.scales, row_map.counted
     return bins, row_map.weights, np.empty(row_map.places.size, np.int64)
 
 
-def _norm_histogram(row_map: Any, part: Numbers, total: Ints) -> None:
-    add_norm_bins(part, row_map.arguments, row_map.edges, total)
-
-
-def _signed_parts(row_map: Any, part: Numbers, total: Ints) -> None:
-    add_signed(part, row_map.arguments, row_map.grid, total)
-
-
-def _directions(row_map: Any, part: Numbers, total: Ints) -> None:
-    add_directions(part, row_map.arguments, row_map.edges, row_map.grid, total)
-
-
-def _second_moments(row_map: Any, part: Numbers, total: Ints) -> None:
+def _products_of(row_map: SecondMoments) -> tuple[Frame, float, int, int, Floats, Floats]:
+    """Arguments of the loop over products."""
     few, products = np.empty((4, row_map.values)), np.zeros((row_map.values, row_map.values))
-    on, off = row_map.factors
-    add_outer_products(part, row_map.arguments, row_map.grid, on, off, total, few, products)
+    return row_map.arguments, row_map.grid, *row_map.factors, few, products
 
 
-def _sides(row_map: Any, part: Numbers, total: Ints) -> None:
-    sides = (row_map.middle, row_map.measure, row_map.below, row_map.above)
-    adder: Any = add_sides
-    adder(part, row_map.arguments, *sides, total)
-
-
-ADDERS: dict[str, Callable[[Any, Numbers, Ints], None]] = {
-    "count": _count,
-    "column_histograms": _column_histograms,
-    "norm_histogram": _norm_histogram,
-    "signed_parts": _signed_parts,
-    "directions": _directions,
-    "second_moments": _second_moments,
-    "sides": _sides,
+# For each kind of map: the loop over the rows of a block, and its arguments behind the block and the total.
+LOOPS: dict[str, tuple[Callable[..., None], Callable[[Any], tuple[Any, ...]]]] = {
+    "count": (_count_rows, lambda row_map: ()),
+    "column_histograms": (add_column_bins, _bins_of),
+    "norm_histogram": (add_norm_bins, attrgetter("arguments", "edges")),
+    "signed_parts": (add_signed, attrgetter("arguments", "grid")),
+    "directions": (add_directions, attrgetter("arguments", "edges", "grid")),
+    "second_moments": (add_outer_products, _products_of),
+    "sides": (add_sides, attrgetter("arguments", "middle", "measure", "below", "above")),
 }

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import BudgetRefused, Floats, UsageError
 from ..noise import Stream
-from ..noise.laplace import LaplaceLaw
-from ..noise.law import GaussianLaw, NoiseLaw
+from ..noise.law import GaussianLaw, LaplaceLaw, NoiseLaw
 from ..numerics.rounding import round_down, sqrt_down
 from ..numerics.wide_integers import Wide
 from ..privacy.guarantee import Privacy
@@ -25,10 +24,9 @@ from ..regions.ellipsoid import Ellipsoid
 from ..releases.decode import MissingCounts
 from ..releases.learning_record import RELEASE, Step
 from ..request.missing import MissingValues
-from ..row_maps.grid import ellipsoid_map, noise_units
-from ..row_maps.grid import grid_bits as bits_for
 from ..row_maps.histograms import Count, CountMap, SideBySide
-from ..row_maps.maps import Prepared, RowMap
+from ..row_maps.maps import Prepared, RowMap, ellipsoid_map, noise_units
+from ..row_maps.maps import grid_bits as bits_for
 from ..rows import Box, LearnedRows
 from ..session import Progress, Session
 from ..sources import Source

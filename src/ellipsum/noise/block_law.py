@@ -49,7 +49,7 @@ class Block:
         return len(self.columns)
 
     def scale(self, sensitivity: float | Fraction) -> float:
-        """The least noise scale where no column of the block moves by more than `sensitivity`, rounded up [K1]."""
+        """The least noise scale if no column of the block changes by more than `sensitivity`, rounded up [K1]."""
         return round_up(Fraction(sensitivity) / Fraction(self.epsilon))
 
 
@@ -244,7 +244,7 @@ def _radii(size: int) -> Floats:
 
 
 def _above(excess: Callable[[float], float]) -> float:
-    """A multiple that is wide enough."""
+    """A multiple at which `excess` is positive."""
     most = 4.0
     while excess(most) <= 0:
         most *= 2
@@ -329,12 +329,12 @@ def box_isf_upper(p: float, size: int) -> float:
 
 @dataclass(frozen=True)
 class BlockLaw(NoiseLaw):
-    """K-norm noise in blocks of columns that share a radius; a coordinate that never moves has none [K1]."""
+    """K-norm noise in blocks of columns that share a radius; a coordinate that never changes has none [K1]."""
 
     kind: ClassVar[str] = "knorm_linf"
     blocks: Blocks
     scales: tuple[float, ...]
-    """One per block: scale * share of epsilon >= how far its coordinates move, in exact arithmetic."""
+    """One per block: scale * share of epsilon >= the largest change of its coordinates, in exact arithmetic."""
     pairs: tuple[tuple[int, int], ...] = ()
     """Coordinates whose sum and difference get the noise, in their places; both are in one block [K5]."""
 
@@ -398,7 +398,7 @@ class BlockLaw(NoiseLaw):
             scaled *= units  # in place: groups may be millions
         else:
             noisy = add_block_noise(Wide(whole.high[..., order], whole.low[..., order]), runs, stream, start)
-            scaled = whole.to_float()  # coordinates that never move are public
+            scaled = whole.to_float()  # coordinates that never change are public
             scaled[..., order] = noisy.to_float() * units
         if self.pairs:
             first, second = self._paired.reshape(2, -1)
@@ -462,7 +462,7 @@ class BlockLaw(NoiseLaw):
 
     @staticmethod
     def least(blocks: Blocks, moves: Ints, pairs: tuple[tuple[int, int], ...] = ()) -> BlockLaw:
-        """The least noise for coordinates, or sums and differences of pairs, that move so far."""
+        """The least noise for the largest changes of coordinates, or of sums and differences of pairs."""
         scales = tuple(block.scale(Fraction(int(moves[list(block.columns)].max()))) for block in blocks.blocks)
         return BlockLaw(blocks, scales, pairs)
 

@@ -120,21 +120,17 @@ def _decide(fraction: Fraction, scale: float, stream: Stream, index: int) -> int
     """rint(fraction + scale z), drawing bits and raising the precision until it is certain [N2], [N3]."""
     from flint import arb, ctx, fmpq
 
-    first, second = map(int, stream.words(index, 1)[0])
-    tail, bits = ((first & ((1 << 63) - 1)) << 64) | second, 128
-    signed_scale = -scale if first >> 63 else scale
-    further = stream.more(index)
-    while True:
-        if tail:  # else p may be as small as zero and z is unbounded
-            with FLINT, ctx.workprec(bits + 64):
+    for sign, tail, length in stream.signed_draw(index):
+        if tail:  # otherwise p may be zero, and z is unbounded
+            with FLINT, ctx.workprec(length + 65):
                 base = arb(fmpq(fraction.numerator, fraction.denominator)) + arb(0.5)
-                factor = arb(2).sqrt() * arb(signed_scale)
+                factor = arb(2).sqrt() * arb(sign * scale)
                 # z falls as p grows, so the two ends of p's interval enclose every rounding still possible.
-                ends = [(arb(end) * arb(2) ** (1 - bits)).erfcinv() for end in (tail, tail + 1)]
+                ends = [(arb(end) * arb(2) ** -length).erfcinv() for end in (tail, tail + 1)]
                 nearest = [(base + factor * z).floor().unique_fmpz() for z in ends]
             if nearest[0] is not None and nearest[0] == nearest[1]:
                 return int(nearest[0])
-        tail, bits = (tail << 64) | next(further), bits + 64
+    raise AssertionError("a draw has bits without end")
 
 
 def add_laplace(value: int, scale: float, shift: int, stream: Stream) -> int:
@@ -146,16 +142,13 @@ def add_laplace(value: int, scale: float, shift: int, stream: Stream) -> int:
 
     index = stream.next
     stream.claim(index, 1)
-    first, second = map(int, stream.words(index, 1)[0])
-    tail, bits = ((first & ((1 << 63) - 1)) << 64) | second, 127
-    further = stream.more(index)
-    while True:
-        if tail:  # else p may be as small as zero
-            with FLINT, ctx.workprec(bits + 192 + value.bit_length()):
+    for sign, tail, length in stream.signed_draw(index):
+        if tail:  # otherwise p may be zero
+            with FLINT, ctx.workprec(length + 192 + value.bit_length()):
                 unit = arb(2) ** shift
-                signed = arb(-scale if first >> 63 else scale)
-                ends = [-(arb(end) / arb(2) ** bits).log() for end in (tail, tail + 1)]
+                signed = arb(sign * scale)
+                ends = [-(arb(end) / arb(2) ** length).log() for end in (tail, tail + 1)]
                 nearest = [((arb(value) + signed * x) / unit + arb(0.5)).floor().unique_fmpz() for x in ends]
             if nearest[0] is not None and nearest[0] == nearest[1]:
                 return int(nearest[0])
-        tail, bits = (tail << 64) | next(further), bits + 64
+    raise AssertionError("a draw has bits without end")

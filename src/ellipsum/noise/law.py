@@ -1,7 +1,7 @@
 """Noise distributions: the noise of each coordinate, how it is drawn, and the proof of its guarantee.
 
-Gaussian and K-norm (L2) noise are here, K-norm (L-infinity) noise in `block_law`. The distribution of a coordinate of
-K-norm (L2) noise is in units of its scale [B4], [B5].
+Gaussian, K-norm (L2) and Laplace noise are here, K-norm (L-infinity) noise in `block_law`. The distribution of a
+coordinate of K-norm (L2) noise is in units of its scale [B4], [B5].
 
 docs/proofs/plans.md [U9]. The coordinates are those of a plan's integer sum: values, counts beside them, and the count
 of rows where there is one.
@@ -28,13 +28,13 @@ from ..privacy.spherical_curve import Guarantee, SphericalPrivacy
 from ..util import json_codec
 from .gaussian import add_noise, add_noise_exact, shift_for
 from .stream import Stream
-from .vector_runs import Runs, ball_runs
+from .vector_runs import Runs, ball_runs, box_runs
 
 TOO_LITTLE = "Invalid plan file: the noise is below what the guarantee needs. Create a new plan."
 
 
 class NoiseLaw:
-    """What plans need of a noise distribution; all numbers are in units of the grid."""
+    """Base of noise distributions; all numbers are in units of the grid."""
 
     kind: ClassVar[str] = ""
 
@@ -63,7 +63,7 @@ class NoiseLaw:
         raise NotImplementedError
 
     def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Ints) -> None:
-        """An error unless the noise gives the guarantee: sensitivity in l2, and how far each coordinate moves."""
+        """Raise unless the noise gives the guarantee; moves: the largest change of each coordinate."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def normal_multiple(level: float) -> float:
 
 
 def joined(sums: Wide, last: list[int]) -> Wide:
-    """The sums with whole numbers behind them."""
+    """The sums, followed by whole numbers."""
     if not last:
         return sums
     return sums.join(Wide.from_ints(last))
@@ -276,3 +276,42 @@ class SphericalLaw(NoiseLaw):
     @staticmethod
     def least(privacy: SphericalPrivacy, sensitivity: Fraction) -> SphericalLaw:
         return SphericalLaw(round_up(sensitivity / Fraction(privacy.ratio)), privacy.dimension)
+
+
+@dataclass(frozen=True)
+class LaplaceLaw(NoiseLaw):
+    """Independent Laplace noise: scale * epsilon >= the l1-sensitivity in exact arithmetic [H4]."""
+
+    kind: ClassVar[str] = "laplace"
+    scale: float
+
+    @staticmethod
+    def least(sensitivity: int, epsilon: float) -> LaplaceLaw:
+        """[H4] The least noise for an l1-sensitivity, rounded up."""
+        return LaplaceLaw(round_up(Fraction(sensitivity) / Fraction(epsilon)))
+
+    def stds(self, width: int) -> Floats:
+        return np.full(width, math.sqrt(2) * self.scale)
+
+    def multiples(self, width: int, level: float) -> Floats:
+        return np.full(width, -math.log1p(-level) / math.sqrt(2))
+
+    def add(self, sums: Wide, last: list[int], stream: Stream, start: int = 0) -> Floats:
+        from .vectors import add_block_noise  # compiles
+
+        whole = joined(sums, last)
+        shape, size = whole.high.shape, whole.high.size
+        flat = Wide(whole.high.reshape(-1), whole.low.reshape(-1))
+        runs = box_runs(np.ones(size, np.int64), np.full(size, self.scale))
+        noisy = add_block_noise(flat, runs, stream, start).to_float()
+        return np.ldexp(noisy, runs.shifts).reshape(shape)
+
+    def prove(self, privacy: Guarantee, sensitivity: Fraction, moves: Ints) -> None:
+        """As for every distribution, but the sensitivity is in l1."""
+        pure = privacy.pure if isinstance(privacy, Privacy) and not privacy.mu else ()
+        enough = len(pure) == 1 and math.isfinite(self.scale)
+        if not enough or Fraction(self.scale) * Fraction(pure[0]) < sensitivity:
+            raise UsageError(TOO_LITTLE)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "scale": self.scale}

@@ -122,6 +122,15 @@ class Stream:
             fill(out)
             yield from map(int, out[0])
 
+    def signed_draw(self, index: int) -> Iterator[tuple[int, int, int]]:
+        """(sign, the bits after it as an integer, how many they are) of one draw: 127 bits, then 64 more each time."""
+        first, second = map(int, self.words(index, 1)[0])
+        sign, bits, length = -1 if first >> 63 else 1, ((first & ((1 << 63) - 1)) << 64) | second, 127
+        further = self.more(index)
+        while True:
+            yield sign, bits, length
+            bits, length = (bits << 64) | next(further), length + 64
+
     @property
     def next(self) -> int:
         """The first position above every one that was used."""

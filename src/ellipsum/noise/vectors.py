@@ -9,14 +9,14 @@ scale_g r u. One block of one column is Laplace noise.
 
     K_j = rint((S_j + scale f x_j) / 2^shift),    f shared by a run of coordinates, x_j = ±p or ±z(p) of draw j alone.
 
-Doubles decide what is certain [N7]. A coordinate that they leave open draws more of its own bits; the factor is
+Doubles decide what is certain [N7]. A coordinate that they do not decide draws more of its own bits; the factor is
 enclosed more tightly, from its own draws, only when those outrun it. It is never drawn again, and never taken for
 the double that stands for it [N6].
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ from .gaussian import _floor_and_rest
 from .quantile_table import _LOW_BITS, _LOW_MASK, round_noisy, table
 from .shared_factor import FIRST_BITS, Factor, exponential_sums, roots
 from .stream import BLOCK, Stream, Words
-from .vector_runs import COLUMNS, Runs, ball_draws, ball_runs, box_runs
+from .vector_runs import COLUMNS, Runs, ball_draws, ball_runs
 
 if TYPE_CHECKING:
     from flint import arb
@@ -59,7 +59,7 @@ def add_ball_noise(sums: Wide, scale: float, stream: Stream, start: int = 0) -> 
 
 
 def add_sphere_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> Wide:
-    """`add_ball_noise` for a run that was made before."""
+    """As `add_ball_noise`, for a run that already exists."""
     d = runs.width
     if d != sums.high.shape[-1]:
         raise UsageError(f"The noise has {d} coordinates, but the sums have {sums.high.shape[-1]}. Create a new plan.")
@@ -79,8 +79,8 @@ def add_sphere_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> 
     return add_vectors(sums, runs, factors, errors, exact, stream, normals + vectors * odd)
 
 
-def add_box_noise(sums: Wide, sizes: Sequence[int], scales: Sequence[float], stream: Stream, start: int = 0) -> Wide:
-    """K_j = rint((S_j + scale_g r_g u_j) / 2^shift_g), shift_g = box_shifts. [K1]
+def add_block_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> Wide:
+    """K_j = rint((S_j + scale_g r_g u_j) / 2^shift_g), for runs made by `box_runs`. [K1]
 
     The last axis of `sums` holds the columns block by block; every other index is a vector with noise of its own.
 
@@ -90,11 +90,6 @@ def add_box_noise(sums: Wide, sizes: Sequence[int], scales: Sequence[float], str
 
     Draws: the radii's k_g + 1 uniforms block by block, vector by vector, then one per coordinate in C order.
     """
-    return add_block_noise(sums, box_runs(sizes, scales), stream, start)
-
-
-def add_block_noise(sums: Wide, runs: Runs, stream: Stream, start: int = 0) -> Wide:
-    """Like `add_box_noise`, for blocks that already exist."""
     if runs.width != sums.high.shape[-1]:
         raise UsageError(COLUMNS)
     vectors, radii = sums.high.size // runs.width, runs.width + runs.sizes.size
@@ -263,9 +258,8 @@ def _decide(
     """
     from flint import arb, ctx, fmpq
 
-    first, second = map(int, stream.words(index, 1)[0])
-    tail, length = ((first & ((1 << 63) - 1)) << 64) | second, 127
-    further = stream.more(index)
+    draws = stream.signed_draw(index)
+    sign, tail, length = next(draws)
     bits, shared = 0, arb(*near)
     if not np.isfinite(near).all():
         bits, shared = FIRST_BITS, factor.enclose(FIRST_BITS)
@@ -273,14 +267,14 @@ def _decide(
         if tail or not normal:  # else z is unbounded
             with FLINT, ctx.workprec(max(bits, length) + 128):
                 base = arb(fmpq(rest.numerator, rest.denominator)) + arb(0.5)
-                scaled = shared * arb(-scale if first >> 63 else scale)
+                scaled = shared * arb(sign * scale)
                 ends = [_coordinate(end, length, normal) for end in (tail, tail + 1)]
                 # x is monotone in p: for every factor in the ball the two ends enclose every rounding still possible
                 nearest = [(base + scaled * x).floor().unique_fmpz() for x in ends]
             if nearest[0] is not None and nearest[0] == nearest[1]:
                 return int(nearest[0])
         if length <= bits + _OUTRUN:
-            tail, length = (tail << 64) | next(further), length + 64
+            sign, tail, length = next(draws)
         else:
             bits = bits + 64 if bits else FIRST_BITS
             shared = factor.enclose(bits)

@@ -1,6 +1,6 @@
 """The zero of a function between two points, and of Legendre's polynomials.
 
-scipy's takes a quarter of a second to import, numpy's eigenvalues as much as a small release: in every command.
+Importing scipy's version takes a quarter of a second in every command.
 """
 
 from __future__ import annotations

@@ -60,12 +60,11 @@ def _sqrt_floor(value: Fraction) -> Fraction:
     return Fraction(math.isqrt((value.numerator << 2 * shift) // value.denominator), 1 << shift)
 
 
-def enclose_ever_tighter(evaluate: Callable[[], arb]) -> Iterator[arb]:
+def enclose_ever_tighter(evaluate: Callable[[], arb], bits: int = _FIRST_BITS, most: int = _LAST_BITS) -> Iterator[arb]:
     """The same ball at 128, 256, ... bits: each encloses the true value, ever more tightly."""
     from flint import ctx
 
-    bits = _FIRST_BITS
-    while bits <= _LAST_BITS:
+    while bits <= most:
         with FLINT, ctx.workprec(bits):
             ball = evaluate()
         yield ball

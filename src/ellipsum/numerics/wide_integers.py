@@ -104,7 +104,7 @@ class Wide:
 
 
 def squares_of(parts: Sequence[Ints]) -> Squares:
-    """(high, low) with sum of part^2 = high * 2^62 + low, entry by entry.
+    """(high, low) with sum of part^2 = high * 2^62 + low, element by element.
 
     Up to four parts from 0 to below 2^62, of which at most two are above 2^61.
     """
@@ -121,12 +121,12 @@ def squares_of(parts: Sequence[Ints]) -> Squares:
 
 
 def larger_squares(first: Squares, second: Squares) -> Squares:
-    """The larger of two such numbers, entry by entry."""
+    """The larger of two such numbers, element by element."""
     wins = (first[0] > second[0]) | ((first[0] == second[0]) & (first[1] >= second[1]))
     return np.where(wins, first[0], second[0]), np.where(wins, first[1], second[1])
 
 
 def sum_of(squares: Squares) -> int:
-    """The exact sum of all entries, up to 2^31 of them."""
+    """The exact sum of all elements, up to 2^31 of them."""
     high, low = ((int((limb >> np.uint64(32)).sum()) << 32) + int((limb & _HALF).sum()) for limb in squares)
     return (high << 62) + low

@@ -27,8 +27,16 @@ from ..request.missing import MissingValues, few_octaves, lay_auxiliary_counts
 from ..request.people import unit_of
 from ..request.request import SUMS, HoldsRequest, Request
 from ..row_maps.auxiliary_counts import AuxiliaryCounts, free_squares, product_units
-from ..row_maps.grid import clamp_limits, grid_bits, noise_units
-from ..row_maps.maps import Body, all_moves, clamped_body, clamped_moves, ellipsoid_body
+from ..row_maps.maps import (
+    Body,
+    all_moves,
+    clamp_limits,
+    clamped_body,
+    clamped_moves,
+    ellipsoid_body,
+    grid_bits,
+    noise_units,
+)
 from ..util.structural_equality import ValueEquality
 from .forecast import square_levers
 from .plan import WIDEST_COUNT_WEIGHT, OutOfRange, Plan

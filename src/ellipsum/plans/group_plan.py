@@ -31,8 +31,7 @@ from ..releases.numbers import GroupNumbers
 from ..request.groups import Groups
 from ..request.people import unit_of
 from ..request.request import Request
-from ..row_maps.grid import noise_units
-from ..row_maps.maps import Body, sqrt_upper
+from ..row_maps.maps import Body, noise_units, sqrt_upper
 from ..session import Session
 from ..sources.group_labels import publish_labels
 from ..sources.group_sums import GroupSums

@@ -18,17 +18,15 @@ from ..display.document import Document, make_table
 from ..display.wording import MECHANISMS, SHOWN, column_names, format_error, people_facts
 from ..errors import Floats, UsageError, shown
 from ..noise import Stream
-from ..noise.laplace import LaplaceLaw
-from ..noise.law import GaussianLaw, NoiseLaw
+from ..noise.law import GaussianLaw, LaplaceLaw, NoiseLaw
 from ..numerics.wide_integers import LOW_BITS, Ints, Wide
 from ..privacy.guarantee import Privacy
 from ..releases.documents import describe_groups, plan_warnings
 from ..releases.histogram_release import HistogramNumbers, HistogramRelease
 from ..request.people import unit_of
 from ..request.request import Request
-from ..row_maps.grid import noise_units
 from ..row_maps.histograms import ColumnHistograms
-from ..row_maps.maps import sqrt_upper
+from ..row_maps.maps import noise_units, sqrt_upper
 from ..session import Session
 from ..util import json_codec
 from .base import WRONG, StatisticPlan

@@ -22,8 +22,7 @@ from ..releases.description import Description
 from ..releases.release import Release
 from ..request.request import SUMS, Request
 from ..row_maps.auxiliary_counts import auxiliary_counts_from_dict
-from ..row_maps.grid import GRID_BITS, WIDE_GRID_BITS
-from ..row_maps.maps import ClampedMap
+from ..row_maps.maps import GRID_BITS, WIDE_GRID_BITS, ClampedMap
 from ..session import Session
 from ..util import json_codec
 from .base import WRONG

@@ -31,9 +31,8 @@ from ..request.people import unit_of
 from ..request.quantiles import Quantiles
 from ..request.request import Request
 from ..row_maps.distributions import body_of, cumulative_matrix
-from ..row_maps.grid import noise_units
 from ..row_maps.histograms import ColumnHistograms
-from ..row_maps.maps import Prepared, RowMap
+from ..row_maps.maps import Prepared, RowMap, noise_units
 from ..session import Session
 from ..sources.group_labels import publish_labels
 from ..util import json_codec

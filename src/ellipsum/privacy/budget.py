@@ -54,7 +54,7 @@ class Budget:
 
     largest_mu: float | None
     stated: tuple[tuple[str, float], ...]
-    """The budget as it was requested."""
+    """The budget as the caller requested it."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""How one budget is shared between a pure step and a Gaussian one beside it: the largest mu that is left.
+"""One budget for a pure step and a Gaussian step together: the largest mu that the Gaussian step may have.
 
 A release with both is (mu, pure = (epsilon_1,)), whose curve is exact and certified [P8].
 """
@@ -34,7 +34,7 @@ def beside(mu: Floats, first: Floats, epsilon: float) -> Floats:
 
 @lru_cache(maxsize=64)
 def mu_beside(first: float, epsilon: float, delta: float) -> float | None:
-    """The largest mu beside a pure step of epsilon_1 = first, rounded down and proved [P8]; None where none is."""
+    """The largest mu beside a pure step of epsilon_1 = first, rounded down and proved [P8]; None if there is none."""
     most = certified_mu(epsilon, delta)
 
     def excess(mu: float) -> float:
@@ -52,7 +52,7 @@ def mu_beside(first: float, epsilon: float, delta: float) -> float | None:
 
 
 def proved(mu: float, first: float, epsilon: float, delta: float) -> bool:
-    """Whether both steps together keep to (epsilon, delta), certified, read either way [P8]."""
+    """Whether both steps together are certified for (epsilon, delta), as a delta and as an epsilon [P8]."""
     if composed_delta(mu, (first,), 0.0, epsilon) > delta:
         return False
     return composed_epsilon(mu, (first,), 0.0, delta) <= epsilon

@@ -34,7 +34,7 @@ _LATTICE_BITS = 11  # at least 2^10 lattice points between the least and the gre
 _ATOM_BITS = 128
 _NUDGES = range(40, 3, -3)
 _SMALLEST = math.ulp(0.0)
-_FULL = "This step does not fit what is left of the budget; nothing was spent."
+_FULL = "This step needs more than the remaining budget; nothing was spent."
 Exact = float | Fraction
 NoiseLaw = tuple[tuple[Fraction, "arb"], ...]  # (loss, its probability, a ball)
 

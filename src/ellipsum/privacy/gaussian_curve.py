@@ -69,7 +69,7 @@ def _log_delta(mu: Any, a: Any) -> Any:
         nodes = ((weight, middle + node * half) for node, weight in _GAUSS_3)
         small = half * sum(weight * (1 - x * _mills(x)) for weight, x in nodes)
         gap = np.where(near, small, gap)
-    # the floor only meets entries that `left` replaces, or rounding noise where phi(a) is zero anyway
+    # The lower bound changes only values that `left` replaces, or rounding noise where phi(a) is zero.
     value = -0.5 * a * a - _LOG_ROOT_2PI + np.log(np.maximum(gap, _SMALLEST))
     if left.any():
         far = ndtr(-a) - np.exp(-0.5 * a * a - _LOG_ROOT_2PI) * _mills(b)
@@ -102,7 +102,7 @@ def _mu_estimate(epsilon: float, delta: float) -> float:
 
 
 def _upper_quantile(delta: float) -> float:
-    """The a with Q(a) = delta, nearly."""
+    """An approximation of the a with Q(a) = delta."""
     from flint import arb, ctx
 
     with FLINT, ctx.workprec(64):
@@ -110,7 +110,7 @@ def _upper_quantile(delta: float) -> float:
 
 
 def _log_delta_at(mu: float, epsilon: float) -> float:
-    """log delta(epsilon) of the curve mu, nearly; not a number where no precision tells it from zero."""
+    """log delta(epsilon) of the curve mu, nearly; NaN if no precision distinguishes it from zero."""
     for ball in enclose_ever_tighter(lambda: _delta_ball(mu, epsilon)):
         if ball.rel_accuracy_bits() >= 64:
             break

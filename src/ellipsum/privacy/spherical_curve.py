@@ -22,7 +22,7 @@ import numpy as np
 
 from ..errors import Floats, UsageError, non_negative, open_unit, positive, whole
 from ..numerics.roots import gauss_legendre, root
-from ..numerics.rounding import FLINT, round_ball_up
+from ..numerics.rounding import enclose_ever_tighter, round_ball_up
 from ..util import json_codec
 from .guarantee import MISMATCH, Privacy
 
@@ -134,14 +134,7 @@ def _delta_ball(ratio: float, epsilon: float, d: int, near: float) -> arb:
 
 def _balls(ratio: float, epsilon: float, d: int, near: float) -> Iterator[arb]:
     """Enclosures of delta at 64, 128, ... bits."""
-    from flint import ctx
-
-    bits = _FIRST_BITS
-    while bits <= _LAST_BITS:
-        with FLINT, ctx.workprec(bits):
-            ball = _delta_ball(ratio, epsilon, d, near)
-        yield ball
-        bits *= 2
+    return enclose_ever_tighter(lambda: _delta_ball(ratio, epsilon, d, near), _FIRST_BITS, _LAST_BITS)
 
 
 def _is_safe(ratio: float, epsilon: float, delta: float, d: int) -> bool:

@@ -25,8 +25,7 @@ from ..privacy.budget import Budget
 from ..privacy.guarantee import Privacy
 from ..regions.ellipsoid import Ellipsoid
 from ..request.documentation import public
-from ..row_maps.grid import ellipsoid_map
-from ..row_maps.maps import EllipsoidMap
+from ..row_maps.maps import EllipsoidMap, ellipsoid_map
 from ..rows import Rows, parse_bounds
 from ..util import json_codec
 from .curve import CALIBRATIONS, ProjectionPrivacy, certified_scale

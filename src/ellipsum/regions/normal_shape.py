@@ -32,7 +32,7 @@ ASSUMED_ROWS = 10_000  # where the caller has no guess of n
 
 
 class NormalLaw(Protocol):
-    """What is stated of normal rows, written out for every coordinate."""
+    """The given parameters of normal rows, one number for every coordinate."""
 
     @property
     def center(self) -> Any: ...
@@ -300,7 +300,7 @@ def _choose(
     chosen = None if isinstance(clip, str) else _clip_radius(clip)
     rule = "radius" if chosen is not None else choice("clip", clip, ("optimal", "quantile"))
     if clip_probability is not None and rule != "quantile":
-        raise UsageError("clip_probability goes with clip='quantile'. Leave it out, or ask for the quantile.")
+        raise UsageError("clip_probability requires clip='quantile'. Leave it out, or pass clip='quantile'.")
     if rule == "optimal" and shape == "optimal":
         return optimal_shape(stds, n, noise_multiplier, center_error, importance, pull)
     share = min(0.5, 1.0 / n) if clip_probability is None else open_unit("clip_probability", clip_probability)

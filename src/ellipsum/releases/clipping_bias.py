@@ -129,7 +129,7 @@ def _clipped_rows(plan: VectorNumbers, counts: Counts, clipped: Floats, few: tup
     used = _used(clipped, std)
     if auxiliary.octaves == _ALWAYS and not used[1]:
         excess[1] = 2.0**1.5 - auxiliary.pull  # The middle of the second class.
-    used[: _ALWAYS if auxiliary.octaves == _ALWAYS else 1] |= not plan.rows.firm
+    used[: _ALWAYS if auxiliary.octaves == _ALWAYS else 1] |= not plan.rows.is_hard_bound
     reach = _of_statistic(plan, counts, plan.ellipsoid.reach)
     length, spread = _lengths(clipped, used, excess, std)
     more = clipped - plan.clipped_shares * _all_rows(plan, counts)
@@ -176,16 +176,21 @@ def _contradicted(plan: VectorNumbers, counts: Counts, clipped: Floats, bound: F
     sure, warn, bounds = _SURE * std, _WARN * std, plan.rows
     bias = f"Bias of the {plan.statistic}: up to {_range(bound)}."
     total = float(np.sum(np.where((clipped > sure) | (np.arange(clipped.size) == 0), clipped, 0.0)))
-    many = total > warn and (bounds.firm or total > _SHARE * rows)
+    many = total > warn and (bounds.is_hard_bound or total > _SHARE * rows)
     expected = float(plan.clipped_shares.sum()) * rows if many else 0.0
-    if many and total - expected > warn and (bounds.firm or total > _TIMES * expected):
+    if many and total - expected > warn and (bounds.is_hard_bound or total > _TIMES * expected):
         shares = percent(total / rows), percent(expected / rows)
         texts.append(
             f"About {shares[0]} of the rows were clipped; {shares[1]} was expected from {bounds.described_by}. "
             f"{bias} {bounds.remedy}"
         )
     far = float(np.sum(np.where(clipped[_FAR:-1] > warn, clipped[_FAR:-1], 0.0)))
-    if not texts and far > 0 and not bounds.firm and far > _TIMES * float(plan.clipped_shares[_FAR:].sum()) * rows:
+    if (
+        not texts
+        and far > 0
+        and not bounds.is_hard_bound
+        and far > _TIMES * float(plan.clipped_shares[_FAR:].sum()) * rows
+    ):
         texts.append(
             f"About {far:,.2g} rows are more than {2**_FAR} clipping radii from the center, where hardly any were "
             f"expected. {bias} Check units and outliers."

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import Floats
 from ..noise import shift_for
-from ..noise.laplace import LaplaceLaw
-from ..noise.law import GaussianLaw, NoiseLaw
+from ..noise.law import GaussianLaw, LaplaceLaw, NoiseLaw
 from ..numerics.rounding import round_down
 from ..privacy.gaussian_curve import normal_isf_upper
 from ..privacy.guarantee import Privacy

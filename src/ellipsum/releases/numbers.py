@@ -32,8 +32,7 @@ from ..request.groups import Groups
 from ..request.people import People
 from ..request.request import SUMS, HoldsRequest, Request
 from ..row_maps.auxiliary_counts import PLAIN, AuxiliaryCounts
-from ..row_maps.grid import clamped_map, ellipsoid_map
-from ..row_maps.maps import ClampedMap, Prepared, RowMap, all_moves, clamped_moves
+from ..row_maps.maps import ClampedMap, Prepared, RowMap, all_moves, clamped_map, clamped_moves, ellipsoid_map
 from ..rows import LearnedRows
 
 _FALSE_ALARM = 1e-4  # Probability of a warning if no value is clamped.

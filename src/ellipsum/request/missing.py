@@ -14,7 +14,7 @@ from ..errors import Floats, UsageError, floats, vector
 from ..numerics.wide_integers import squares_of, sum_of
 from ..regions.ellipsoid import Clip, Ellipsoid
 from ..row_maps.auxiliary_counts import OCTAVES, AuxiliaryCounts, free_units, whole_shares
-from ..row_maps.grid import clamp_limits
+from ..row_maps.maps import clamp_limits
 from ..rows import Rows
 from ..suggestions import suggest_value
 
@@ -63,7 +63,7 @@ class MissingValues:
 
     def counts(self, rows: Rows) -> bool:
         """Whether clipped rows are counted; with hard bounds that costs some noise."""
-        return not rows.firm if self.check is None else bool(self.check)
+        return not rows.is_hard_bound if self.check is None else bool(self.check)
 
     def can_miss(self, d: int) -> NDArray[np.bool_]:
         """For each column, whether its type allows missing values."""
@@ -208,7 +208,7 @@ class _Layout:
 
 def column_weights(rows: Rows, ellipsoid: Ellipsoid) -> Floats:
     """Approximate part of each column in a row's squared norm; equal if only a ball is known."""
-    if rows.even:
+    if rows.is_isotropic:
         return np.ones(ellipsoid.center.size)
     matrix, spread = ellipsoid.matrix, rows.spread()
     with np.errstate(over="ignore", under="ignore"):  # products first: squares may leave the range of doubles

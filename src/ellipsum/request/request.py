@@ -211,7 +211,7 @@ class Request(ValueEquality):
         named = names("columns", columns) or self.bounds.columns
         _check_names(self.bounds, named)
         width = _width(self.bounds, d, named)
-        count_clipped = not self.bounds.firm if self.count_clipped is None else bool(self.count_clipped)
+        count_clipped = not self.bounds.is_hard_bound if self.count_clipped is None else bool(self.count_clipped)
         return replace(
             self,
             bounds=self.bounds.resolve(width),

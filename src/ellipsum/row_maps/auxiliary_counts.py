@@ -31,7 +31,7 @@ _LARGEST_UNIT = 1 << 62
 WIDEST = Fraction(83, 50)
 """Squares are free beside two rows up to this many limits: below sqrt((11 + 5 sqrt 5) / 8) [S11]."""
 MOST_SQUARE = 1 << 46
-"""Units of a square stay below this: rounding then moves them by less than 5/8 [S11]."""
+"""Units of a square stay below this: rounding then changes them by less than 5/8 [S11]."""
 
 
 def _no_units() -> Ints:

@@ -17,9 +17,9 @@ from ..errors import Floats
 from .maps import Body, sqrt_upper
 
 FORMS = ("circulant", "skew", "tree")
-_ONE = 1 << 16  # of an entry: rounding to whole numbers moves no std by more than 10^-4
+_ONE = 1 << 16  # the size of 1 in a matrix: rounding to whole numbers changes no std by more than 10^-4
 _ARITY = 16
-_FEW_NODES = 32  # more than these are gathered once more
+_FEW_NODES = 32  # more nodes than these are added up once more
 
 
 class Spread(NamedTuple):

@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import Floats, UsageError, choice, open_unit, vector
 from ..numerics.wide_integers import Ints
 from ..regions.ellipsoid import Ellipsoid
-from .grid import GRID_BITS
-from .maps import UNUSED, Body, RowMap, clipped_norm_bound, sqrt_upper
+from .maps import GRID_BITS, UNUSED, Body, RowMap, clipped_norm_bound, sqrt_upper
 
 _RANK_BITS = 20
 _MEASURES = "values", "sizes", "norm"

@@ -1,7 +1,8 @@
 """Row maps: fixed public maps from a row to a bounded row of integers, described without any code that runs them.
 
-row x -> y = B (x - c) -> clip to ‖y‖ <= 1, or each entry to its own limit -> q = rint(y 2^m). A map says how long its
-integer rows can be and how far apart (its body); `kernels/` picks the kernel for its kind.
+row x -> y = B (x - c) -> clip to ‖y‖ <= 1, or each value to its own limit -> q = rint(y 2^m). A map says how long its
+integer rows can be and how far apart (its body), from which the least noise on the grid follows. `kernels/` picks the
+kernel for its kind.
 """
 
 from __future__ import annotations
@@ -17,10 +18,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import Floats, UsageError, vector, whole
+from ..numerics.rounding import round_up
 from ..numerics.wide_integers import Ints, larger_squares, squares_of, sum_of
+from ..regions.ellipsoid import Ellipsoid
+from ..rows import Rows
 from .auxiliary_counts import PLAIN, WRONG, AuxiliaryCounts, widest_squares
 
+GRID_BITS, WIDE_GRID_BITS = 40, 44
 MOST_GRID_BITS = 48
+_BEYOND = 2.0**60  # no valid limit is so large, and its integer still is one
 _COLUMNS_AT_ONCE = 1 << 14  # whose squares stay in a core's cache
 _SQRT_BITS = 32
 UNUSED = -2000
@@ -64,11 +70,11 @@ class RowMap(Protocol):
 
     @property
     def columns(self) -> int:
-        """Values of an input row."""
+        """The number of values of an input row."""
 
     @property
     def width(self) -> int:
-        """Numbers of an integer row."""
+        """The number of integers of an integer row."""
 
     @property
     def grid_bits(self) -> int:
@@ -79,7 +85,7 @@ class RowMap(Protocol):
 
     @property
     def rows_per_flush(self) -> int:
-        """The number of integer rows whose sum surely fits 64 bits."""
+        """The number of integer rows whose sum always fits 64 bits."""
 
 
 @lru_cache(maxsize=1024)
@@ -121,7 +127,7 @@ class EllipsoidMap:
         self.values = self.columns if self.matrix is None else len(self.matrix)
         self.width = self.values + auxiliary.width
         self.body = ellipsoid_body(self.values, self.grid_bits, auxiliary)
-        self.rows_per_flush = 1 << 62 - max(self.grid_bits, _bits(auxiliary))  # |q_j| < 2^(m+1), [S4]
+        self.rows_per_flush = 1 << 62 - max(self.grid_bits, _bits(auxiliary))  # |q_j| < 2^(m+1) [S4]
 
 
 def _bits(auxiliary: AuxiliaryCounts) -> int:
@@ -225,7 +231,7 @@ class Prepared:
 def clamped_moves(
     limits: Ints, auxiliary: AuxiliaryCounts, neighbors: str, pairs: Sequence[tuple[int, int]] = ()
 ) -> Ints:
-    """How far each coordinate of a clamped row moves between two rows, or at all [S9].
+    """The largest change of each coordinate of a clamped row between neighboring data sets [S9].
 
     pairs: values with the missing counts of their columns, replaced by their sums and differences [K5].
     """
@@ -243,7 +249,7 @@ def clamped_moves(
 
 
 def all_moves(moves: Ints, count_units: int, each: int) -> Ints:
-    """How far coordinates and the count of rows behind them move; each: the most rows of a person."""
+    """The largest changes of coordinates, and of the count of rows behind them; each: the most rows of a person."""
     together = np.append(moves, count_units) if count_units else moves
     return together.astype(object) * each if each > 1 else together  # whole numbers of any size
 
@@ -295,3 +301,37 @@ def _finite_matrix(matrix: ArrayLike, columns: int) -> Floats:
     if not np.isfinite(numbers).all():
         raise UsageError("matrix must be finite: it holds a NaN or an infinity.")
     return numbers
+
+
+def grid_bits(n: int | None, mu: float) -> int:
+    """[U4] Fine enough that rounding n rows to the grid stays below 2^-9 of the noise."""
+    return GRID_BITS if n is not None and n * mu <= 2.0 ** (GRID_BITS - 8) else WIDE_GRID_BITS
+
+
+def ellipsoid_map(ellipsoid: Ellipsoid, bits: int, auxiliary: AuxiliaryCounts = PLAIN) -> EllipsoidMap:
+    """The row map that clips to an ellipsoid and rounds to the grid 2^-bits."""
+    matrix = ellipsoid.matrix
+    scale = ellipsoid.scale if matrix is None else None
+    return EllipsoidMap(ellipsoid.center, scale, matrix, grid_bits=bits, auxiliary=auxiliary)
+
+
+def clamped_map(rows: Rows, ellipsoid: Ellipsoid, bits: int, auxiliary: AuxiliaryCounts) -> ClampedMap:
+    """The row map that clamps each value to its bounds and rounds to the grid 2^-bits."""
+    limits = clamp_limits(rows, ellipsoid, bits)
+    return ClampedMap(
+        ellipsoid.center, np.ldexp(ellipsoid.scale, bits), limits, rows.bounds(), grid_bits=bits, auxiliary=auxiliary
+    )
+
+
+def clamp_limits(rows: Rows, ellipsoid: Ellipsoid, bits: int) -> Ints:
+    """Whole limits that hold every value within its bounds: half the width on the grid, rounded up [S9]."""
+    lower, upper = rows.bounds()
+    with np.errstate(over="ignore"):
+        reach = np.floor(np.ldexp(ellipsoid.scale * ((upper - lower) / 2), bits))
+    limits: Ints = np.where(ellipsoid.scale > 0, np.minimum(reach, _BEYOND) + 1, 0).astype(np.int64)
+    return limits
+
+
+def noise_units(sensitivity: Fraction, mu: float) -> float:
+    """The least double s with s * mu >= sensitivity in exact arithmetic."""
+    return round_up(sensitivity / Fraction(mu))

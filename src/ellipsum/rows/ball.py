@@ -48,8 +48,8 @@ class Ball(Rows):
 
     kind: ClassVar[str] = "ball"
     usual_missing: ClassVar[str] = "drop_row"
-    firm: ClassVar[bool] = True
-    even: ClassVar[bool] = True
+    is_hard_bound: ClassVar[bool] = True
+    is_isotropic: ClassVar[bool] = True
     described_by: ClassVar[str] = "the given radius"
     remedy: ClassVar[str] = "Check the units, use a larger radius, or es.Unknown."
     open_range: ClassVar[str] = "the range allowed by the radius"
@@ -57,9 +57,8 @@ class Ball(Rows):
     center: float | Floats
 
     def __init__(self, radius: float, center: ArrayLike = 0.0, columns: Columns | None = None) -> None:
-        object.__setattr__(self, "radius", positive("radius", radius))
-        object.__setattr__(self, "center", scalar_or_vector("center", center))
-        object.__setattr__(self, "columns", names("columns", columns, self.d))
+        self._set(radius=positive("radius", radius), center=scalar_or_vector("center", center))
+        self._set(columns=names("columns", columns, self.d))
 
     @property
     def d(self) -> int | None:

@@ -1,4 +1,4 @@
-"""What every description of rows answers, and the numbers that callers give."""
+"""The base of descriptions of rows, and checks of the numbers that callers pass."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def named_short(columns: Columns, lower: float | Floats, upper: float | Floats) 
 
 
 _R = TypeVar("_R", bound="Rows")
-NEAR = 1e-6  # what rounding on another machine may change
+NEAR = 1e-6  # by which numbers computed on another machine may differ, because of rounding
 PULL = 0.97
 """Where rows may leave their region, those clipped are brought to this share of its radius, and counted [S10]."""
 
@@ -95,18 +95,18 @@ class Rows(ValueEquality):
     kind: ClassVar[str] = ""
     usual_missing: ClassVar[str] = "skip"
     """What is done about missing values by default."""
-    firm: ClassVar[bool] = False
-    """Whether the region is a bound, and not a distribution whose rows may leave it."""
+    is_hard_bound: ClassVar[bool] = False
+    """Whether the region is a bound on the rows; rows of a distribution may lie outside it."""
     clamps: ClassVar[bool] = False
     """Whether each value is clamped to bounds of its own, rather than rows clipped by their norm."""
-    even: ClassVar[bool] = False
-    """Whether nothing that is known tells one column from another."""
+    is_isotropic: ClassVar[bool] = False
+    """Whether the same is known of every column."""
     described_by: ClassVar[str] = "the given bounds"
-    """What says which rows lie outside the region, in messages."""
+    """Where the region comes from, in messages."""
     remedy: ClassVar[str] = "Check the units, or use wider bounds."
-    """What to do where more rows lie outside, in messages."""
+    """What the caller can do if more rows than expected lie outside, in messages."""
     open_range: ClassVar[str] = "the range allowed by the bounds"
-    """What is left open of a mean, in messages."""
+    """What an interval of a mean does not cover, in messages."""
     columns: Columns | None
 
     @property
@@ -115,7 +115,7 @@ class Rows(ValueEquality):
         raise NotImplementedError
 
     def resolve(self: _R, d: int) -> _R:
-        """The same knowledge written out for d coordinates."""
+        """The same bounds, with one number for each of d coordinates."""
         raise NotImplementedError
 
     def region(
@@ -129,11 +129,11 @@ class Rows(ValueEquality):
         raise NotImplementedError
 
     def distances(self, d: int, n: int | None) -> Floats:
-        """How far the mean of resolved rows is taken to be from the center in each column, root mean square [U2]."""
+        """The assumed distance of the mean of resolved rows from the center in each column, root mean square [U2]."""
         raise NotImplementedError
 
     def distance(self, d: int, n: int | None) -> float:
-        """How far it is over all columns."""
+        """The norm of `distances` over all columns."""
         return length(self.distances(d, n))
 
     def clipped_shares(self, ellipsoid: Ellipsoid, classes: int) -> Floats:
@@ -142,7 +142,7 @@ class Rows(ValueEquality):
 
     @property
     def learned_bias(self) -> Floats | None:
-        """How far clipping moves the mean of each column at most, where it was measured before."""
+        """A bound on the clipping bias of the mean of each column, if it was measured before."""
         return None
 
     def spread(self) -> Floats:
@@ -155,7 +155,7 @@ class Rows(ValueEquality):
         return lower + (upper - lower) / 2
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """What each coordinate of a row lies between."""
+        """The lower and upper bounds of each coordinate of a row."""
         raise UsageError("These rows have no bounds. Pass lower= and upper=.")
 
     def reach(self, d: int, metric: str, n: int | None) -> Reach:
@@ -180,8 +180,12 @@ class Rows(ValueEquality):
         fields = {k: plain(v) for k, v in vars(self).items() if v is not None and not k.startswith("_")}
         return {"kind": self.kind, **fields}
 
+    def _set(self, **fields: object) -> None:
+        """Set the fields of a frozen object that is being made, in the order in which they are saved."""
+        self.__dict__.update(fields)
+
     def _with(self: _R, **changes: Any) -> _R:
-        """A copy with fields that are known to be valid; nothing is checked again."""
+        """A copy with other fields, which are valid: nothing is checked again."""
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__, **changes)
         return copy
@@ -195,10 +199,10 @@ class Rows(ValueEquality):
 
 
 def close(numbers: ArrayLike, own: ArrayLike, beside: float = 0.0) -> bool:
-    """Whether numbers from a file are those that were computed here, up to rounding."""
+    """Whether numbers from a file equal those computed here, up to rounding."""
     return bool(np.allclose(numbers, own, rtol=NEAR, atol=beside))
 
 
 def without_clip(region: Clip) -> bool:
-    """Whether a region says that nothing of a row inside it is clipped."""
+    """Whether a region does not expect that any row inside the bounds is clipped."""
     return region.radius is None and region.clipping_error == 0 and region.ellipsoid.axes is None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..errors import Floats, UsageError, checks_keywords, choice, names
 from ..regions.ellipsoid import THIN, Clip, Ellipsoid, balanced_scale
@@ -30,11 +30,6 @@ from .base import (
 )
 
 _WIDEST = sys.float_info.max / 4  # of half a width
-
-
-def _any(flags: bool | NDArray[np.bool_]) -> bool:
-    """Whether a condition holds for one number, or for one of several."""
-    return flags if isinstance(flags, bool) else bool(flags.any())
 
 
 @checks_keywords
@@ -63,7 +58,7 @@ class Box(Rows):
     """
 
     kind: ClassVar[str] = "box"
-    firm: ClassVar[bool] = True
+    is_hard_bound: ClassVar[bool] = True
     clamps: ClassVar[bool] = True
     lower: float | Floats
     upper: float | Floats
@@ -82,14 +77,12 @@ class Box(Rows):
                 raise UsageError("Box takes either a mapping of name: (lower, upper), or lower and upper.")
             columns, lower, upper = named_pairs("Box", lower, "(lower, upper)")
         low, high = alike("lower", lower, "upper", upper)
-        if _any(low > high):
+        if np.any(np.asarray(low) > high):
             raise UsageError("lower must be <= upper in every column. Check the order of each pair.")
-        if _any(high / 2 - low / 2 > _WIDEST):
+        if np.any(np.asarray(high) / 2 - np.asarray(low) / 2 > _WIDEST):
             raise UsageError("upper - lower must be finite. Use narrower bounds.")
-        object.__setattr__(self, "lower", low)
-        object.__setattr__(self, "upper", high)
-        object.__setattr__(self, "columns", names("columns", columns, self.d))
-        object.__setattr__(self, "shape", choice("shape", shape, ("optimal", "ball")))
+        self._set(lower=low, upper=high)
+        self._set(columns=names("columns", columns, self.d), shape=choice("shape", shape, ("optimal", "ball")))
 
     @property
     def d(self) -> int | None:

@@ -92,17 +92,14 @@ class Normal(Rows):
             raise UsageError("Normal needs exactly one of std= and cov=.")
         if cov is not None:
             matrix = _symmetric(cov)
-            object.__setattr__(self, "_axes", _principal_axes(matrix))
             middle: float | Floats = spread_out(scalar_or_vector("center", center), len(matrix))
-            object.__setattr__(self, "std", None)
-            object.__setattr__(self, "cov", matrix)
+            self._set(_axes=_principal_axes(matrix), std=None, cov=matrix)
         else:
             middle, spread = alike("center", center, "std", std)
             if np.any(np.asarray(spread) < 0) or not np.any(np.asarray(spread) > 0):
                 raise UsageError("std must be > 0. A column that never varies may have std 0 beside others.")
-            object.__setattr__(self, "std", spread)
-            object.__setattr__(self, "cov", None)
-        object.__setattr__(self, "center", middle)
+            self._set(std=spread, cov=None)
+        self._set(center=middle)
         errors = scalar_or_vector("center_error", center_error)
         if np.any(np.asarray(errors) < 0):
             raise UsageError(
@@ -112,11 +109,8 @@ class Normal(Rows):
             raise UsageError(
                 f"center_error must have {length_of(middle)} numbers, one per column, got {length_of(errors)}."
             )
-        object.__setattr__(self, "center_error", errors)
-        object.__setattr__(self, "columns", names("columns", columns, self.d))
-        object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "clip", clip)
-        object.__setattr__(self, "clip_probability", clip_probability)
+        self._set(center_error=errors)
+        self._set(columns=names("columns", columns, self.d), shape=shape, clip=clip, clip_probability=clip_probability)
 
     @property
     def d(self) -> int | None:

@@ -83,13 +83,12 @@ class Unknown(Rows):
             raise UsageError(
                 f"magnitude must lie between {_LEAST:g} and {_MOST:g}, got {short(size)}. Rescale the columns."
             )
-        object.__setattr__(self, "magnitude", size)
-        object.__setattr__(self, "columns", names("columns", columns, self.d))
         if not isinstance(method, str):
             raise UsageError(f"method must be the name of a method, got {type(method).__name__}.")
-        object.__setattr__(self, "method", method)
+        self._set(magnitude=size)
         options = {"steps": steps, "std": std, "clip_share": clip_share}
-        object.__setattr__(self, "options", {name: value for name, value in options.items() if value is not None})
+        given = {name: value for name, value in options.items() if value is not None}
+        self._set(columns=names("columns", columns, self.d), method=method, options=given)
 
     @property
     def d(self) -> int | None:
@@ -101,7 +100,7 @@ class Unknown(Rows):
 
     @property
     def largest(self) -> float:
-        """The magnitude that every entry of every column lies within."""
+        """A bound on the size of every value of every column."""
         return float(np.max(self.magnitude))
 
     def magnitudes(self, d: int) -> Floats:
@@ -122,7 +121,7 @@ class Unknown(Rows):
 
     @property
     def shown(self) -> str:
-        """The magnitude in a few words."""
+        """The magnitude as a short text."""
         if self.columns is None or not isinstance(self.magnitude, np.ndarray):
             return short(self.magnitude)
         pairs = zip(self.columns[:4], self.magnitude, strict=False)

@@ -1,4 +1,4 @@
-"""The only way to compile: with numba's cache if it works, in memory otherwise.
+"""The one way to compile: with numba's cache if it works, in memory otherwise.
 
 If a folder cannot be written, a disk is full or a cache is damaged, functions are compiled again and nothing fails.
 """
@@ -85,12 +85,17 @@ def _stamp_modules(folder: Path) -> list[tuple[str, int, int]]:
     return [(name, stat.st_mtime_ns, stat.st_size) for name, stat in modules]
 
 
-def say_that_it_compiles(first: Any) -> None:
-    """Print one line to a person who waits before the first compilation on a machine; `first` is compiled first."""
-    folder = first.stats.cache_path
+def say_that_it_compiles(function: Callable[..., Any]) -> None:
+    """Print one line to a person who waits before a module's first compilation; `function`: any one of the module."""
     if not ("ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())):
         return
+    folder = cast(Any, function).stats.cache_path
     if folder is None:
-        print("ellipsum compiles for some seconds. Set NUMBA_CACHE_DIR, so that it does so once.", file=sys.stderr)
-    elif not any(Path(folder).glob(f"{first.__module__.rpartition('.')[2]}.{first.__name__}-*.nbi")):
-        print("ellipsum compiles for some seconds, only this time.", file=sys.stderr)
+        _say_once("ellipsum compiles for some seconds. Set NUMBA_CACHE_DIR, so that it does so once.")
+    elif not any(Path(folder).glob(f"{function.__module__.rpartition('.')[2]}.*.nbi")):
+        _say_once("ellipsum compiles for some seconds, only this time.")
+
+
+@cache
+def _say_once(text: str) -> None:
+    print(text, file=sys.stderr)

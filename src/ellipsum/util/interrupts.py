@@ -88,7 +88,7 @@ def held() -> Iterator[None]:
 
 @contextmanager
 def handlers_kept() -> Iterator[None]:
-    """Restore the handlers that a library replaces by its own."""
+    """Restore the handlers that a library has replaced with its own."""
     numbers = [getattr(signal, name) for name in _ENDINGS if hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in numbers}
     try:
