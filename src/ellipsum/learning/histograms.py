@@ -50,13 +50,11 @@ class Histogram:
 
     @cached_property
     def variances(self) -> Floats:
-        variances: Floats = np.full(self.counts.size, self.std**2) * self.weights
-        return variances
+        return np.asarray(np.full(self.counts.size, self.std**2) * self.weights)
 
     @property
     def middles(self) -> Floats:
-        middles: Floats = (self.edges[1:] + self.edges[:-1]) / 2
-        return middles
+        return np.asarray((self.edges[1:] + self.edges[:-1]) / 2)
 
     @property
     def has_missing(self) -> bool:
@@ -94,8 +92,7 @@ class Histogram:
     def _scores(self, width: int) -> Floats:
         """Sums of `width` adjacent bins, each divided by its standard deviation."""
         sums, squares = (np.concatenate([[0.0], np.cumsum(part)]) for part in (self.counts, self.variances))
-        scores: Floats = (sums[width:] - sums[:-width]) / np.sqrt(squares[width:] - squares[:-width])
-        return scores
+        return np.asarray((sums[width:] - sums[:-width]) / np.sqrt(squares[width:] - squares[:-width]))
 
     def _grown(self, first: int, last: int) -> tuple[int, int] | None:
         """The hull with the window outside that exceeds its limit by most; None where no window does.
@@ -182,8 +179,7 @@ class Histogram:
         """The bins where the outer count is below PLAIN stds, so that a second count helps."""
         places = np.arange(self.counts.size)
         inside = np.where((places >= self.hull.first) & (places < self.hull.last), self.counts, 0.0)
-        tail_bins: NDArray[np.bool_] = np.minimum(np.cumsum(inside[::-1])[::-1], np.cumsum(inside)) < PLAIN * self.std
-        return tail_bins
+        return np.asarray(np.minimum(np.cumsum(inside[::-1])[::-1], np.cumsum(inside)) < PLAIN * self.std)
 
 
 def grid(center: float, scale: float, bins: int, ratio: float, around_zero: bool = False) -> Floats:

@@ -263,8 +263,7 @@ def quantiles(
         row_map = Sides(shape, middle, fraction, measure)
         is_beyond = rounds.sum(f"{name} {step + 1}", row_map, share / steps).values > 0
         low, high = np.where(is_beyond, low, middle), np.where(is_beyond, middle, high)
-    middles: Floats = low + (high - low) / 2
-    return middles
+    return np.asarray(low + (high - low) / 2)
 
 
 def norm_quantile(

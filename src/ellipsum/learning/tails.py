@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import Floats
-from .constants import INTERVAL_LEVEL, PLAIN, STEP, TAIL_INDEX, TAIL_INDICES, TAIL_SCALES, TAIL_SIZES, TAIL_SPREAD
+from .constants import INTERVAL_LEVEL, PLAIN, STEP, TAIL_INDEX, TAIL_INDICES, TAIL_SCALES, TAIL_SIZES
 from .histograms import TINY, Histogram
 
 _LAWS = (np.array(part) for part in (TAIL_INDICES, TAIL_SCALES, TAIL_SIZES))
 _INDEX, _SCALE, _SIZE = (part.reshape(-1, 1) for part in np.meshgrid(*_LAWS, indexing="ij"))
-_LOG_SCALE = np.abs(np.log(_SCALE[:, 0])) / TAIL_SPREAD
+_LOG_SCALE = np.abs(np.log(_SCALE[:, 0]))
 _PRIOR = -0.5 * _LOG_SCALE**2 - np.maximum(_INDEX[:, 0], 0) / TAIL_INDEX
 _FLAT = -_LOG_SCALE  # For intervals: all indices are equally likely, and scales fall off like a power.
 LOOKS_CONSTANT = 4 * TINY
@@ -74,13 +74,11 @@ class Tail:
     def _reached(self, distances: Floats) -> Floats:
         """(laws, distances): the number of rows of the tail beyond a distance."""
         past = np.maximum(distances - self.start, 0) / (_SCALE * self.start)
-        reached: Floats = self.rows * np.maximum(1 + _INDEX * past, 0) ** (-1 / _INDEX)
-        return reached
+        return np.asarray(self.rows * np.maximum(1 + _INDEX * past, 0) ** (-1 / _INDEX))
 
     def _weights(self, prior: Floats) -> Floats:
         weights = np.exp(prior + self.log_likelihood - (prior + self.log_likelihood).max())
-        normalized: Floats = weights / weights.sum()
-        return normalized
+        return np.asarray(weights / weights.sum())
 
     def cut_off(self, ends: Floats, places: Floats) -> Floats:
         """(laws, ends): the sum of excesses beyond an end; at least that of the bins seen, with rows at places."""
@@ -88,20 +86,17 @@ class Tail:
 
         def excess(distances: Floats) -> Floats:
             past = np.maximum(distances - self.start, 0)
-            excess: Floats = scale / (1 - _INDEX) * np.maximum(1 + _INDEX * past / scale, 0) ** (1 - 1 / _INDEX)
-            return excess
+            return np.asarray(scale / (1 - _INDEX) * np.maximum(1 + _INDEX * past / scale, 0) ** (1 - 1 / _INDEX))
 
         nearer = np.maximum(self.start - ends, 0)
         tail = np.maximum(excess(ends) - excess(self.distances[-1:]), 0) + nearer
         over = np.maximum(places - ends[:, None], 0)
         before = np.minimum(over[:, : self.inside], nearer[:, None]) @ np.maximum(self.counts[: self.inside], 0)
-        cut: Floats = np.maximum(self.rows * tail + before, over @ self.counts)
-        return cut
+        return np.asarray(np.maximum(self.rows * tail + before, over @ self.counts))
 
     def mean_square(self, ends: Floats) -> Floats:
         """The expected square of the sum that ends cut off."""
-        mean_square: Floats = self._weights(_PRIOR) @ self.cut_off(ends, self.farthest) ** 2
-        return mean_square
+        return np.asarray(self._weights(_PRIOR) @ self.cut_off(ends, self.farthest) ** 2)
 
     def bound(self, end: float) -> float:
         """The posterior quantile of the sum that an end cuts off."""
@@ -115,8 +110,7 @@ class Tail:
         """The ends that are tried, from half the nearest bin out to the magnitude."""
         nearest, farthest = self.distances[1], self.distances[-1]
         octaves = np.arange(-1, math.log2(farthest / nearest) + STEP, STEP)
-        ladder: Floats = np.minimum(nearest * 2.0**octaves, farthest)
-        return ladder
+        return np.asarray(np.minimum(nearest * 2.0**octaves, farthest))
 
 
 def choose_ends(
