@@ -49,8 +49,7 @@ PLAIN = 3.0
 """Standard deviations from which neighbors of the hull, missing rows and counts beyond the bins are significant. A
 tail starts where its count is twice as many."""
 NEXT = 2.0
-"""The same for neighbors of the hull while rows are missing: noise alone exceeds it in one of 44 windows. Windows
-that are not neighbors need twice as many: noise exceeds that in one of 30,000."""
+"""The same for neighbors of the hull while rows are missing: noise alone exceeds it in one of 44 windows."""
 UNNOTICED_STDS = PLAIN + NEXT
 """Standard deviations of a count that surely warns: PLAIN warn, and noise seldom lowers a count by NEXT."""
 MOST_ROWS = 0.7

@@ -95,16 +95,18 @@ class Histogram:
         return np.asarray((sums[width:] - sums[:-width]) / np.sqrt(squares[width:] - squares[:-width]))
 
     def _grown(self, first: int, last: int) -> tuple[int, int] | None:
-        """The hull with the window outside that exceeds its limit by most; None where no window does.
+        """The hull with the window outside that exceeds its limit by most; None if no window does.
 
-        Neighbors have the limit PLAIN. While more rows than noise explains are missing from the hull, neighbors have
-        the limit NEXT, and windows anywhere twice that.
+        The limit of neighbors is PLAIN. While more rows than noise explains are missing from the hull, it is NEXT, and
+        windows anywhere may be one standard deviation below the limits of marked ones.
         """
         missing = self.rows - self.counts[first:last].sum()
         is_missing = missing >= PLAIN * math.sqrt(self.variances[first:last].sum() + self.n_std**2)
-        near, far = (NEXT, 2 * NEXT) if is_missing else (PLAIN, math.inf)
         best, grown = 0.0, None
-        for width in WINDOWS if is_missing else WINDOWS[:2]:
+        for width, limit in zip(WINDOWS, self.limits, strict=True):
+            if not is_missing and width > 2:
+                break
+            near, far = (NEXT, limit - 1) if is_missing else (PLAIN, math.inf)
             scores = self._scores(width)
             starts = np.arange(scores.size)
             gaps = np.maximum(first - starts - width, starts - last)  # negative where they overlap
