@@ -1,8 +1,8 @@
-"""Columns with units of their own: each is clamped between two ends, chosen for the least expected error.
+"""Columns with units of their own: each is clamped between two ends with the least expected error.
 
 1. Locate: histograms on a signed logarithmic grid about zero, then zooms into columns that are far from zero.
-2. Look: a histogram about each center, and the tails of all columns at once.
-3. Fit each tail, choose ends, count what lies beyond them, choose again.
+2. Look: a histogram about each center, and one round for the tails of all columns.
+3. Count the values beyond all bins seen, fit each tail, and choose the ends.
 """
 
 from __future__ import annotations
@@ -18,16 +18,7 @@ from ..errors import Floats, listing
 from ..releases.decode import MissingCounts
 from ..releases.learning_record import LOOK
 from ..row_maps.histograms import ColumnHistograms
-from .constants import (
-    BULK_BINS,
-    BULK_STDS,
-    MOST_ZOOMS,
-    PLAIN,
-    RATIO,
-    ROUND_SHARE,
-    UNNOTICED_STDS,
-    ZOOM_BINS,
-)
+from .constants import BULK_BINS, BULK_STDS, MOST_ZOOMS, PLAIN, RATIO, ROUND_SHARE, UNNOTICED_STDS, ZOOM_BINS
 from .histograms import TINY, Histogram, bulk_bins, grid, noise_limit, thresholds
 from .rounds import Region, Rounds
 from .tails import LOOKS_CONSTANT, choose_ends
@@ -35,7 +26,7 @@ from .tails import LOOKS_CONSTANT, choose_ends
 PASSES = MOST_ZOOMS + 5
 """Locate, zooms, look, tails, counts beyond all bins seen, and the release."""
 _FINEST = (2.0 * ZOOM_BINS) ** -MOST_ZOOMS
-"""Of a column's distance from zero: zooms tell no smaller spread, and a column without any is taken to be constant."""
+"""The smallest spread that zooms resolve, as a part of a column's distance from zero."""
 _ROUGH = (
     "located only roughly: {names}. The error may be far larger than the spread of the values, as the interval shows. "
     "Use more rows or a larger budget, or pass bounds."
@@ -51,7 +42,7 @@ _ALIKE = (
 
 
 def find_columns(rounds: Rounds) -> Region:
-    """Learn where to clamp each column, and what that cuts off."""
+    """Learn the ends of each column, and what clamping cuts off."""
     from scipy.special import ndtr
 
     search, unit = ColumnSearch(rounds), rounds.plan.split.unit
@@ -67,12 +58,12 @@ def find_columns(rounds: Rounds) -> Region:
     lower, upper = np.clip(np.array(centers) + np.array([[-1.0], [1.0]]) * distances, -1, 1)
     spreads = [one.spread(*bounds) for one, *bounds in zip(histograms, lower, upper, strict=True)]
     noise = unit * distances.sum(axis=0) / rounds.n
-    is_rough = [  # where most rows are not in one bin, both histograms tell the spread; noise seldom widens both
+    is_rough = [  # Unless most rows are in one bin, both histograms show the spread; noise seldom widens both.
         one.is_one_bin_wide(max(LOOKS_CONSTANT, abs(bulk.center) * _FINEST))
         or std > (spread if bulk.in_one_bin else min(spread, bulk.spread(*bounds)))
         for one, bulk, spread, std, *bounds in zip(histograms, located, spreads, noise, lower, upper, strict=True)
     ]
-    surprise = noise_limit(float(ndtr(-PLAIN)) / rounds.d, rounds.is_pure)  # as rare in any column as PLAIN in one
+    surprise = noise_limit(float(ndtr(-PLAIN)) / rounds.d, rounds.is_pure)  # as rare among all columns as PLAIN in one
     is_far = np.array([max(end.surprise for end in pair) for pair in ends]) > surprise
     unnoticed = math.ceil(UNNOTICED_STDS * count_std)
     is_alike = distances.sum(axis=0) <= 2 * LOOKS_CONSTANT
@@ -106,7 +97,7 @@ class ColumnSearch:
         self.rounds, self.left, self.d = rounds, rounds.plan.split.share, rounds.d
 
     def locate(self) -> list[Histogram]:
-        """Every column, about zero by octaves, then by zooms away from it."""
+        """Locate every column: first on a grid about zero, then by zooms into one bin."""
         share = ROUND_SHARE * self.left
         bins = min(bulk_bins(self.rounds.n, self._std(self.d, share)), 2)
         about_zero = grid(0.0, TINY, 1, 1 + 1 / bins, around_zero=True)
@@ -121,7 +112,7 @@ class ColumnSearch:
             grids = [grid((low + high) / 2, (high - low) / 2, ZOOM_BINS, 2.0) for low, high in spans]
             zoomed = self._histograms("zoom", places, grids, share)
             confirmed = {
-                j: one  # it has most of the rows
+                j: one  # The bin still has most of the rows.
                 for j, one, (low, high) in zip(places, zoomed, spans, strict=True)
                 if one.hull.sure and low <= one.center <= high
             }
@@ -130,7 +121,7 @@ class ColumnSearch:
         return located
 
     def look_about(self, located: list[Histogram]) -> list[Histogram]:
-        """A histogram about every center, and where rounds are Gaussian the tails of several columns at once."""
+        """Make a histogram about each center; with Gaussian rounds, also one round for the tails of all columns."""
         self.count_share = ROUND_SHARE * self.left
         share = self.left - self.count_share
         tails = 0.0 if self.rounds.is_pure or self.d == 1 else share / 2
@@ -144,7 +135,7 @@ class ColumnSearch:
         return self._add_tails(histograms, tails) if tails else histograms
 
     def _add_tails(self, histograms: list[Histogram], share: float) -> list[Histogram]:
-        """The histograms, with a second count of their tails, joined by the variances of both."""
+        """Count the tails a second time, and average both counts by their variances."""
         tails = [one.tail_bins for one in histograms]
         edges = self._edges(range(self.d), [one.edges for one in histograms])
         row_map = ColumnHistograms(self.d, range(self.d), edges, [np.append(tail, False) for tail in tails], "root")
@@ -157,15 +148,15 @@ class ColumnSearch:
         return joined
 
     def count_beyond(self, histograms: list[Histogram]) -> tuple[list[tuple[float, float]], float]:
-        """The number of values below and above all bins seen, and its noise, which does not grow with d."""
+        """Count the values below and above all bins seen; the noise does not grow with the number of columns."""
         edges = []
         for one, size in zip(histograms, self.rounds.magnitude, strict=True):
-            ends = np.concatenate([[-2.0], one.edges[1:-1], [2.0]])  # all that is clamped to the magnitude is within
+            ends = np.concatenate([[-2.0], one.edges[1:-1], [2.0]])  # Values beyond the magnitude count as within.
             edges.append(size * ends[[one.hull.first, one.hull.last]])
         outer = np.array([True, False, True, False])
         divided = "number" if self.rounds.is_pure else "root"
         row_map = ColumnHistograms(self.d, range(self.d), edges, [outer] * self.d, divided)
-        share = min(Fraction(self.count_share), self.rounds.left)  # rounding must not ask for more than is left
+        share = min(Fraction(self.count_share), self.rounds.left)  # Rounding must not exceed the rest.
         values, std = self.rounds.sum("beyond the bins", row_map, share)
         return [(float(part[0]), float(part[2])) for part in row_map.split(values)], std
 

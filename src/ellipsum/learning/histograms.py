@@ -1,7 +1,7 @@
-"""Noisy histograms: their grids, and where they show rows.
+"""Noisy histograms: their grids, the bins that hold rows, and the center and spread of these rows.
 
-Columns are in units of their magnitude, so that values lie within [-1, 1]. A histogram decides where to look next; it
-never decides how much noise is added.
+Columns are in units of their magnitude, so that values lie within [-1, 1]. A histogram decides the next bins to count;
+it never decides how much noise is added.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..releases.histogram_release import on_simplex
 from .constants import BULK_BINS, BULK_STDS, LEVEL, MOST_ROWS, NEXT, OCTAVES, PLAIN, WINDOWS
 
 TINY = 2.0**-OCTAVES
-"""Lengths below this part of the magnitude are not told apart."""
+"""The smallest length that a grid resolves, as a part of the magnitude."""
 
 
 class Hull(NamedTuple):
@@ -32,11 +32,11 @@ class Hull(NamedTuple):
 
 @dataclass(frozen=True)
 class Histogram:
-    """Noisy counts of n rows between edges, the std of their noise, and the rows whose value is missing.
+    """Noisy counts of n rows between edges, the std of their noise, and the noisy count of missing values.
 
-    n_std: of the noise in n, where the number of rows is private.
-    limits: for each length in WINDOWS, the standard deviations that the noise of empty bins does not exceed.
-    weights: of the variances of the counts, below 1 where they were counted twice.
+    n_std: the std of the noise in n, if the number of rows is private. limits: for each length in WINDOWS, the standard
+    deviations that the noise of empty bins does not exceed. weights: factors of the variances of the counts; they are
+    below 1 in bins that were counted twice.
     """
 
     edges: Floats
@@ -50,13 +50,11 @@ class Histogram:
 
     @cached_property
     def variances(self) -> Floats:
-        variances: Floats = np.full(self.counts.size, self.std**2) * self.weights
-        return variances
+        return np.asarray(np.full(self.counts.size, self.std**2) * self.weights)
 
     @property
     def middles(self) -> Floats:
-        middles: Floats = (self.edges[1:] + self.edges[:-1]) / 2
-        return middles
+        return np.asarray((self.edges[1:] + self.edges[:-1]) / 2)
 
     @property
     def has_missing(self) -> bool:
@@ -65,7 +63,7 @@ class Histogram:
 
     @property
     def rows(self) -> float:
-        """The rows that have a value, at least 1: all of them, unless some surely lack it."""
+        """The number of rows with a value, at least 1; missing values count only if some are surely missing."""
         return max(self.n - (self.missing if self.has_missing else 0.0), 1.0)
 
     # Where the rows are ---------------------------------------------------------------------------------
@@ -85,7 +83,7 @@ class Histogram:
         return Hull(first, last, bool(filled.size))
 
     def _clearest(self) -> tuple[int, int]:
-        """The adjacent bins that stand out most from the noise."""
+        """The window of any length whose count is the most standard deviations above zero."""
         scores = {width: self._scores(width) for width in range(1, self.counts.size + 1)}
         width = max(scores, key=lambda one: float(scores[one].max()))
         first = int(scores[width].argmax())
@@ -94,20 +92,21 @@ class Histogram:
     def _scores(self, width: int) -> Floats:
         """Sums of `width` adjacent bins, each divided by its standard deviation."""
         sums, squares = (np.concatenate([[0.0], np.cumsum(part)]) for part in (self.counts, self.variances))
-        scores: Floats = (sums[width:] - sums[:-width]) / np.sqrt(squares[width:] - squares[:-width])
-        return scores
+        return np.asarray((sums[width:] - sums[:-width]) / np.sqrt(squares[width:] - squares[:-width]))
 
     def _grown(self, first: int, last: int) -> tuple[int, int] | None:
-        """The hull with the window outside that exceeds its limit by most; None where no window does.
+        """The hull with the window outside that exceeds its limit by most; None if no window does.
 
-        Neighbors have the limit PLAIN. While more rows than noise explains are missing from the hull, neighbors have
-        the limit NEXT, and windows anywhere twice that.
+        The limit of neighbors is PLAIN. While more rows than noise explains are missing from the hull, it is NEXT, and
+        windows anywhere may be one standard deviation below the limits of marked ones.
         """
         missing = self.rows - self.counts[first:last].sum()
         is_missing = missing >= PLAIN * math.sqrt(self.variances[first:last].sum() + self.n_std**2)
-        near, far = (NEXT, 2 * NEXT) if is_missing else (PLAIN, math.inf)
         best, grown = 0.0, None
-        for width in WINDOWS if is_missing else WINDOWS[:2]:
+        for width, limit in zip(WINDOWS, self.limits, strict=True):
+            if not is_missing and width > 2:
+                break
+            near, far = (NEXT, limit - 1) if is_missing else (PLAIN, math.inf)
             scores = self._scores(width)
             starts = np.arange(scores.size)
             gaps = np.maximum(first - starts - width, starts - last)  # negative where they overlap
@@ -117,11 +116,11 @@ class Histogram:
                 best, grown = float(excess[start]), (min(first, start), max(last, start + width))
         return grown
 
-    # What the rows in the hull are like -------------------------------------------------------------------
+    # The rows in the hull -------------------------------------------------------------------
 
     @cached_property
     def filled(self) -> Floats:
-        """The rows in the bins of the hull: not negative, and all rows together."""
+        """The counts of the hull, projected so that none is negative and their sum is the number of rows."""
         return on_simplex(self.counts[self.hull.first : self.hull.last], self.rows)
 
     def quantile(self, share: float) -> float:
@@ -146,7 +145,7 @@ class Histogram:
 
     @property
     def span(self) -> tuple[float, float]:
-        """From where to where that run goes."""
+        """The two ends of that run."""
         return float(self.edges[self._shortest[0]]), float(self.edges[self._shortest[1] + 1])
 
     @property
@@ -161,12 +160,12 @@ class Histogram:
 
     @property
     def is_far_from_zero(self) -> bool:
-        """Whether most rows are in one bin, which does not hold zero, and which can be split."""
+        """Whether most rows are in one bin that does not contain zero and can be split."""
         low, high = self.span
         return self.in_one_bin and not low <= 0 <= high and high - low > TINY
 
     def is_one_bin_wide(self, least: float) -> bool:
-        """Whether all rows are in one bin of at least this length: nothing tells how far apart they are."""
+        """Whether all rows are in one bin of at least this length, so that their spread is unknown."""
         first, last, _ = self.hull
         return last - first == 1 and bool(self.edges[last] - self.edges[first] > least)
 
@@ -179,11 +178,10 @@ class Histogram:
 
     @property
     def tail_bins(self) -> NDArray[np.bool_]:
-        """Bins where the outer count is below PLAIN stds: there counts say little by themselves."""
+        """The bins where the outer count is below PLAIN stds, so that a second count helps."""
         places = np.arange(self.counts.size)
         inside = np.where((places >= self.hull.first) & (places < self.hull.last), self.counts, 0.0)
-        tail_bins: NDArray[np.bool_] = np.minimum(np.cumsum(inside[::-1])[::-1], np.cumsum(inside)) < PLAIN * self.std
-        return tail_bins
+        return np.asarray(np.minimum(np.cumsum(inside[::-1])[::-1], np.cumsum(inside)) < PLAIN * self.std)
 
 
 def grid(center: float, scale: float, bins: int, ratio: float, around_zero: bool = False) -> Floats:

@@ -40,15 +40,7 @@ from ..rows import Box, Unknown
 from ..session import Session
 from ..util import json_codec
 from . import published
-from .constants import (
-    FEWEST_ROWS,
-    GUESSED_ROWS,
-    LEARNING_COST,
-    MEDIAN_NORM,
-    PURE_PENALTY,
-    USELESS,
-    WIDTH,
-)
+from .constants import FEWEST_ROWS, GUESSED_ROWS, LEARNING_COST, MEDIAN_NORM, PURE_PENALTY, USELESS, WIDTH
 from .rounds import Region, Rounds
 
 _LOST = (

@@ -3,8 +3,8 @@
 "coinpress": Biswas, Dong, Kamath & Ullman 2020, CoinPress: Practical Private Mean and Covariance Estimation.
 "instance_optimal": Huang, Liang & Yi 2021, Instance-optimal Mean Estimation Under Differential Privacy.
 "variance_aware": Aumüller, Lebeda, Nelson & Pagh 2023, PLAN: Variance-Aware Private Mean Estimation.
-"friendly_core": Tsfadia, Cohen, Kaplan, Mansour & Stemmer 2022, FriendlyCore, for the start of the default method.
-Departures from the papers are in docs/proofs/published.md. What a method assumes of the data moves accuracy only.
+"friendly_core": Tsfadia, Cohen, Kaplan, Mansour & Stemmer 2022, FriendlyCore, as the start of the default method.
+Departures from the papers are in docs/proofs/published.md. Assumptions about the data affect accuracy only.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def required_slack(method: str, budget: Budget, neighbors: str) -> float:
 
 
 def _region(rounds: Rounds, region: Ellipsoid, off_center: Floats) -> Region:
-    """Rows clipped to an ellipsoid whose mean is about so far off the center; the release counts the clipped rows."""
+    """The region that clips rows to an ellipsoid; off_center: about how far the mean is from its center."""
     clip = LearnedRows(region.center, region.scale, off_center, region.axes, columns=rounds.source.columns)
     return replace(rounds.whole_range(), clip=clip, measures_bias=False)
 
@@ -87,11 +87,11 @@ _LAST_SHARE = Fraction(3, 4)
 _COARSE_SHARE, _COVARIANCE_SHARE = Fraction(1, 16), Fraction(3, 16)
 _MEAN_FAILURE, _COVARIANCE_FAILURE = 0.01, 0.1
 _CROSS = 6.0  # the authors' practical constant in region of 2 sqrt(2 ln(2 / failure))
-_THINNEST = 1e-13  # below this share of the largest variance an eigenvalue is rounding
+_THINNEST = 1e-13  # An eigenvalue below this share of the largest one is a rounding error.
 
 
 def coinpress(rounds: Rounds, steps: int, std: Any) -> Region:
-    """The mean by `steps` clipped means, each in the ball that the one before left; the last is the release [L22].
+    """The mean by `steps` clipped means, each in a ball that the previous one gives; the last is the release [L22].
 
     With gamma^2 = d + 2 sqrt(d L) + 2 L, L = ln 100, in units where the covariance is at most the identity:
         clip radius  min(sqrt(r^2 + 6 r + gamma^2), r + gamma)
@@ -132,7 +132,7 @@ def _clipped_mean(rounds: Rounds, name: str, white: Ellipsoid, radius: float, sh
 
 
 def _clip_radius(radius: float, d: int) -> float:
-    """Holds nearly all rows where the mean lies within `radius` and the covariance is at most the identity."""
+    """A radius that holds nearly all rows if the mean is within `radius` and the covariance is at most the identity."""
     gamma = _normal_length(d, _MEAN_FAILURE)
     return min(math.hypot(radius, math.sqrt(_CROSS * radius), gamma), radius + gamma)
 
@@ -147,7 +147,7 @@ def _whitened(rounds: Rounds, white: Ellipsoid, steps: int, share: Fraction) -> 
     """The map under which the second moments about the center are at most the identity, by steps [L23].
 
     Each: Z the noisy mean of y y^T, y clipped to gamma, made positive semidefinite; U = min(Z + margin, I); B <-
-    U^(-1/2) B. Nothing is measured where the margin, which public numbers decide, is 1 or more: no bound would move.
+    U^(-1/2) B. Nothing is measured if the margin, which follows from public numbers, is 1 or more: U would be I.
     """
     d, gamma = rounds.d, _normal_length(rounds.d, _COVARIANCE_FAILURE)
     shortfall = math.sqrt(d / rounds.n) + math.sqrt(2 * math.log(2 / _COVARIANCE_FAILURE) / rounds.n)
@@ -264,14 +264,13 @@ def quantiles(
         row_map = Sides(shape, middle, fraction, measure)
         is_beyond = rounds.sum(f"{name} {step + 1}", row_map, share / steps).values > 0
         low, high = np.where(is_beyond, low, middle), np.where(is_beyond, middle, high)
-    middles: Floats = low + (high - low) / 2
-    return middles
+    return np.asarray(low + (high - low) / 2)
 
 
 def norm_quantile(
     rounds: Rounds, shape: Ellipsoid, fraction: float, upper: float, steps: int, share: Fraction
 ) -> float:
-    """A quantile of ‖B (x - c)‖ in [0, upper] [L21]; never zero."""
+    """A quantile of ‖B (x - c)‖ in (0, upper] [L21]."""
     unit = replace(shape, scale=shape.scale / upper)
     quantile = float(quantiles(rounds, "radius", unit, "norm", (0.0, 1.0), steps, share, fraction)[0])
     return upper * max(quantile, _SMALLEST)
@@ -285,10 +284,10 @@ _SEARCH_OCTAVES = 40
 
 
 def friendly_core(rounds: Rounds) -> Region:
-    """A friendly average as the start, wherever the rows agree; then the default method about it.
+    """Start from a friendly average of rows that agree; then use the default method about it.
 
-    Columns with units of their own are located first and clamped. Where no center is found, the default method finds
-    vectors with what is left. The stability test needs a failure probability, a part of delta [L26].
+    Columns with units of their own are located and clamped first. If no center is found, the default method finds
+    vectors with the rest of the budget. The stability test needs a failure probability, a part of delta [L26].
     """
     region = rounds.whole_range()
     if rounds.has_units:

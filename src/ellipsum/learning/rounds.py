@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class NoisySum(NamedTuple):
-    """A noisy sum in natural units (grid removed) and the standard deviation of its noise, alike in every entry."""
+    """A noisy sum in natural units (grid removed), and the standard deviation of the noise in each entry."""
 
     values: Floats
     std: float
@@ -46,15 +46,15 @@ class NoisySum(NamedTuple):
 
 @dataclass
 class Region:
-    """Where rows are, and where the release clamps or clips them: what rounds have found so far, in original units.
+    """The place of the rows as found so far, and the bounds of the release, in original units.
 
-    center, unit: of each column, its median and spread; of vectors, one unit for all. radius: about the median norm of
-    rows in these units. lower, upper: what values are clamped to. clip: what rows are clipped to, where they are.
-    found: whether each column was found; of another nothing is known but its magnitude.
-    bias: (2, d), a 95% bound on what clamping and clipping lower and what they raise the sum of each column by.
+    center, unit: the median and spread of each column; vectors have one unit for all columns. radius: about the median
+    norm of rows in these units. lower, upper: the ends that values are clamped to. clip: the ellipsoid that rows are
+    clipped to, if they are clipped. found: whether each column was found; only the magnitude of another is known.
+    bias: (2, d), 95% bounds on the amounts by which clamping and clipping lower and raise the sum of each column.
     warnings: why intervals cannot be trusted, in sentences. unnoticed: how many outliers could go unnoticed.
-    missing_counts: the missing values of columns that were found one by one; None where the release counts them.
-    measures_bias: whether `bias` bounds what clipping hides; otherwise the release counts clipped rows.
+    missing_counts: the missing values of columns that were found one by one; None if the release counts them.
+    measures_bias: whether `bias` bounds the effect of clipping; otherwise the release counts clipped rows.
     """
 
     center: Floats
@@ -80,7 +80,7 @@ class Region:
         return Ellipsoid(self.center, np.where(self.found, scale / self.unit, 0.0))
 
     def clamp(self, row_map: RowMap) -> RowMap:
-        """The map of rows that are clamped where columns were found one by one, missing values at the center."""
+        """The map after clamping, with missing values at the center, if columns were found one by one."""
         return row_map if self.missing_counts is None else Prepared(row_map, self.center, self.lower, self.upper)
 
     def move(self, steps: Floats) -> None:
@@ -91,9 +91,8 @@ class Region:
 class Rounds:
     """Noisy sums over one source, within the guarantee of a plan [L7].
 
-    With mu, rounds are Gaussian and take shares of mu^2, and a pure epsilon beside it is for the release alone. Without
-    mu, rounds and release are pure and take shares of epsilon. Where the number of rows is private, a first round
-    counts them.
+    With mu, rounds are Gaussian and take shares of mu^2; only the release spends a pure epsilon beside it. Without mu,
+    rounds and release are pure and take shares of epsilon. If the number of rows is private, a first round counts them.
     """
 
     def __init__(self, session: Session, plan: LearningPlan, source: Source) -> None:
@@ -117,7 +116,7 @@ class Rounds:
         self._account = session.reserve(self.privacy, f"{request.statistic} with unknown bounds", plan)
         self.rows_each = None if session.people is None else session.people.rows_each
         self.has_public_rows = self.neighbors == "replace" and self.rows_each is None
-        """Not where rows come and go, or people have several [U8]."""
+        """False if rows come and go, or if people have several rows [U8]."""
         self.passes_left = plan.passes
         """Passes over the rows that the plan still allows, the release included."""
         self.n, self.n_std = float(request.n or 0), 0.0
@@ -136,7 +135,7 @@ class Rounds:
         return Region(0 * size, float(size.max()) * ones, -size, size, ones > 0, np.zeros((2, self.d)))
 
     def privacy_of(self, share: float | Fraction, slack: float = 0.0) -> Privacy:
-        """What this share of the rounds' budget guarantees; nothing is charged."""
+        """The guarantee of this share of the rounds' budget; nothing is charged."""
         part, unit = Fraction(share), self.privacy.unit
         if self.is_pure:
             return Privacy.of_pure(round_down(part * Fraction(self.privacy.pure[0])), self.neighbors, unit)
@@ -155,7 +154,7 @@ class Rounds:
         return self.std(self.clip(Ellipsoid(np.zeros(self.d), np.ones(self.d))), share)
 
     def clip(self, ellipsoid: Ellipsoid) -> RowMap:
-        """The map of rows clipped to an ellipsoid, on a grid that is fine enough beside the noise."""
+        """The map of rows clipped to an ellipsoid, on a grid whose rounding is far below the noise."""
         return ellipsoid_map(ellipsoid, bits_for(round(self.n), self.privacy.mu))
 
     def sum(self, name: str, row_map: RowMap, share: float | Fraction) -> NoisySum:
@@ -163,7 +162,7 @@ class Rounds:
         return self.sums((name, row_map, share))[0]
 
     def sums(self, *rounds: tuple[str, RowMap, float | Fraction]) -> list[NoisySum]:
-        """Noisy sums of several row maps from one pass: each has its name and share, and is charged for itself [L7]."""
+        """Noisy sums of several row maps from one pass; each has a name, a share, and a charge of its own [L7]."""
         spends = [self.charge(name, share, row_map.width) for name, row_map, share in rounds]
         row_maps = [row_map for _, row_map, _ in rounds]
         together = self._accumulate(row_maps[0] if len(rounds) == 1 else SideBySide(row_maps))
@@ -176,7 +175,7 @@ class Rounds:
         return results
 
     def charge(self, name: str, share: float | Fraction, width: int, slack: float = 0.0) -> Privacy:
-        """Charge a round, or refuse it; its rows are read after that."""
+        """Charge a round before its rows are read, or refuse it."""
         if not 0 < Fraction(share) <= self.left:
             raise BudgetRefused(f"the round {name!r} asks for {float(share):.3g}, and {float(self.left):.3g} is left.")
         spend = self.privacy_of(share, slack)
@@ -186,17 +185,17 @@ class Rounds:
         return spend
 
     def charge_release(self, spend: Privacy, width: int) -> Stream:
-        """Charge the release and return the stream of its noise. Its rows are read only after that."""
+        """Charge the release before its rows are read, and return the stream of its noise."""
         self._account.charge(spend, RELEASE)
         self.steps.append(Step(RELEASE, spend, width))
         return self.stream()
 
     def stream(self) -> Stream:
-        """The stream of noise of a charged round. The account opens one for each charge."""
+        """The stream of noise of a charged round: the account opens one stream for each charge."""
         return self._account.stream()
 
     def remaining(self) -> Privacy:
-        """What is left for the release: the pure epsilon beside Gaussian rounds, or the rest of the rounds' budget."""
+        """The guarantee of the release: the pure epsilon beside Gaussian rounds, or the rest of the rounds' budget."""
         if self.privacy.mu and self.privacy.pure:
             return Privacy.of_pure(self.privacy.pure[0], self.neighbors, self.privacy.unit)
         return self.privacy_of(self.left)
@@ -208,7 +207,7 @@ class Rounds:
 
     @property
     def _passed(self) -> float:
-        """The share of the passes that are behind."""
+        """The share of the passes that were made."""
         return 1 - self.passes_left / self.plan.passes
 
     def _law(self, row_map: RowMap, spend: Privacy) -> NoiseLaw:
@@ -224,7 +223,7 @@ class Rounds:
         return LaplaceLaw.least(counts.l1 * sides * (self.rows_each or 1), spend.pure[0])
 
     def _accumulate(self, row_map: RowMap) -> Wide:
-        """Exact sums of one pass; under "replace" it must deliver the n rows that were promised."""
+        """Exact sums of one pass; under "replace" the source must have exactly n rows."""
         begin = self._passed
         self.passes_left = max(self.passes_left - 1, 1)
         progress = share_of(self.session.progress, begin, self._passed)

@@ -1,7 +1,7 @@
-"""What an end cuts off: the distribution of a column's tail on one side, and the ends with the least expected error.
+"""The tail of a column on one side, what an end cuts off it, and the ends with the least expected error.
 
-Beyond a distance where counts are clear, a tail is generalized Pareto. Its index, scale and size have a posterior on a
-small grid, with a Gaussian likelihood of the noisy bins out to the magnitude and of a count beyond an earlier end.
+A tail is generalized Pareto beyond the distance where counts are clear. Its index, scale and size have a posterior
+on a small grid. The likelihood is Gaussian in the noisy bins out to the magnitude, and in a count beyond the bins seen.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import Floats
-from .constants import INTERVAL_LEVEL, PLAIN, STEP, TAIL_INDEX, TAIL_INDICES, TAIL_SCALES, TAIL_SIZES, TAIL_SPREAD
+from .constants import INTERVAL_LEVEL, PLAIN, STEP, TAIL_INDEX, TAIL_INDICES, TAIL_SCALES, TAIL_SIZES
 from .histograms import TINY, Histogram
 
 _LAWS = (np.array(part) for part in (TAIL_INDICES, TAIL_SCALES, TAIL_SIZES))
 _INDEX, _SCALE, _SIZE = (part.reshape(-1, 1) for part in np.meshgrid(*_LAWS, indexing="ij"))
-_LOG_SCALE = np.abs(np.log(_SCALE[:, 0])) / TAIL_SPREAD
+_LOG_SCALE = np.abs(np.log(_SCALE[:, 0]))
 _PRIOR = -0.5 * _LOG_SCALE**2 - np.maximum(_INDEX[:, 0], 0) / TAIL_INDEX
-_FLAT = -_LOG_SCALE  # for intervals: every index as likely, scales that fall off like a power
+_FLAT = -_LOG_SCALE  # For intervals: all indices are equally likely, and scales fall off like a power.
 LOOKS_CONSTANT = 4 * TINY
-"""A tail that starts so near is that of a column whose rows are all alike, as far as its histogram can resolve."""
+"""If a tail starts within this distance, all rows of its column are equal as far as the histogram can show."""
 
 
 class End(NamedTuple):
-    """Where a column is clamped on one side, and what that cuts off; in units of the magnitude."""
+    """The end of a column on one side, and what clamping there cuts off, in units of the magnitude."""
 
     distance: float
     """From the center."""
     bias: float
-    """What clamping cuts off the sum at most, at the interval's level."""
+    """A bound on the sum that clamping cuts off, at INTERVAL_LEVEL."""
     surprise: float
-    """How far the count beyond all bins seen exceeds what the tail was expected to hold there, in stds."""
+    """The count beyond all bins seen, less its expected value, in standard deviations of its noise."""
 
 
 class Tail:
-    """The posterior of one side's tail.
+    """The posterior of the tail on one side.
 
     distances: the edges of the bins, as distances from the center; counts and variances of the bins, nearest first.
     seen: bins within the hull; beyond: the noisy count of values farther out, and the std of its noise. The tail begins
@@ -56,7 +56,7 @@ class Tail:
         clear = np.flatnonzero(outer >= 2 * PLAIN * stds)
         begin = int(clear[-1]) if clear.size else 0
         self.distances, self.middles = distances, (distances[1 : seen + 1] + distances[:seen]) / 2
-        # Up to the bin where the tail begins, all rows of a bin may be equal: ends do not cut through such a bin.
+        # Up to the bin where the tail begins, all rows of a bin may be equal: an end should not cut through it.
         self.farthest = np.where(np.arange(seen) <= begin, distances[1 : seen + 1], self.middles)
         self.counts, self.inside = counts[:seen], begin
         self.start = max(float(distances[begin]), float(distances[1]) / 2)
@@ -67,41 +67,36 @@ class Tail:
         self.log_likelihood = -0.5 * misfit.sum(axis=1)
         farther, (rows, std) = self._reached(distances[[seen]])[:, 0], beyond
         self.log_likelihood -= 0.5 * ((rows - farther) / std) ** 2
-        # A column that looks constant has no tail whose law could explain the count.
+        # A column that looks constant has no tail that could explain the count.
         expected = 0.0 if self.start <= LOOKS_CONSTANT else float(self._weights(_FLAT) @ farther)
         self.surprise = (rows - expected) / std
 
     def _reached(self, distances: Floats) -> Floats:
-        """(laws, distances): the tail's rows beyond a distance."""
+        """(laws, distances): the number of rows of the tail beyond a distance."""
         past = np.maximum(distances - self.start, 0) / (_SCALE * self.start)
-        reached: Floats = self.rows * np.maximum(1 + _INDEX * past, 0) ** (-1 / _INDEX)
-        return reached
+        return np.asarray(self.rows * np.maximum(1 + _INDEX * past, 0) ** (-1 / _INDEX))
 
     def _weights(self, prior: Floats) -> Floats:
         weights = np.exp(prior + self.log_likelihood - (prior + self.log_likelihood).max())
-        normalized: Floats = weights / weights.sum()
-        return normalized
+        return np.asarray(weights / weights.sum())
 
     def cut_off(self, ends: Floats, places: Floats) -> Floats:
-        """(laws, ends): the sum of the excesses beyond an end; at least that of the bins seen, with their rows at places."""
+        """(laws, ends): the sum of excesses beyond an end; at least that of the bins seen, with rows at places."""
         scale = _SCALE * self.start
 
         def excess(distances: Floats) -> Floats:
             past = np.maximum(distances - self.start, 0)
-            excess: Floats = scale / (1 - _INDEX) * np.maximum(1 + _INDEX * past / scale, 0) ** (1 - 1 / _INDEX)
-            return excess
+            return np.asarray(scale / (1 - _INDEX) * np.maximum(1 + _INDEX * past / scale, 0) ** (1 - 1 / _INDEX))
 
         nearer = np.maximum(self.start - ends, 0)
         tail = np.maximum(excess(ends) - excess(self.distances[-1:]), 0) + nearer
         over = np.maximum(places - ends[:, None], 0)
         before = np.minimum(over[:, : self.inside], nearer[:, None]) @ np.maximum(self.counts[: self.inside], 0)
-        cut: Floats = np.maximum(self.rows * tail + before, over @ self.counts)
-        return cut
+        return np.asarray(np.maximum(self.rows * tail + before, over @ self.counts))
 
     def mean_square(self, ends: Floats) -> Floats:
         """The expected square of the sum that ends cut off."""
-        mean_square: Floats = self._weights(_PRIOR) @ self.cut_off(ends, self.farthest) ** 2
-        return mean_square
+        return np.asarray(self._weights(_PRIOR) @ self.cut_off(ends, self.farthest) ** 2)
 
     def bound(self, end: float) -> float:
         """The posterior quantile of the sum that an end cuts off."""
@@ -115,8 +110,7 @@ class Tail:
         """The ends that are tried, from half the nearest bin out to the magnitude."""
         nearest, farthest = self.distances[1], self.distances[-1]
         octaves = np.arange(-1, math.log2(farthest / nearest) + STEP, STEP)
-        ladder: Floats = np.minimum(nearest * 2.0**octaves, farthest)
-        return ladder
+        return np.asarray(np.minimum(nearest * 2.0**octaves, farthest))
 
 
 def choose_ends(

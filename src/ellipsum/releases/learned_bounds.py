@@ -1,4 +1,4 @@
-"""Learned bounds, for later releases."""
+"""Learned bounds for later releases."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ class Learned(ValueEquality, Kept, Saved, Shown):
     bounds : Box or LearnedRows
         For later releases: the lower and upper end of each column, or the ellipsoid that rows are clipped to.
     privacy : Privacy
-        What learning has spent.
+        The guarantee of learning.
     steps : tuple of Step
-        The rounds, with what each has spent.
+        The rounds with their charges.
     method : str
         The method of `Unknown`.
     stated : mapping of str to float
-        The budget as it was passed.
+        The requested budget.
     secure : bool
-        Whether the noise was secret; not with `rng=`.
+        Whether the noise was secret; False with `rng=`.
     people : People, optional
-        The column that identifies people, and what was done with the rows of a person.
+        The column that identifies people, and how the rows of a person were combined.
     warnings : tuple of str
         Why the bounds may not fit the data.
 
@@ -75,7 +75,7 @@ class Learned(ValueEquality, Kept, Saved, Shown):
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        # Learned bounds may come from a file: their cost is checked against their claim every time they are made.
+        # Learned bounds may come from a file: their steps are checked against their guarantee.
         self.privacy.check_unit(self.people is not None)
         check_steps(self.privacy, self.steps, self.stated)
 
@@ -148,11 +148,9 @@ class Learned(ValueEquality, Kept, Saved, Shown):
             stated=self.stated,
             secure=self.secure,
             people=self.people,
-            origin=[
-                "Only a bound on the size of every value was passed; the rest was learned privately, at this cost."
-            ],
+            origin=["Only the magnitude of the values was passed. The bounds were learned privately at this cost."],
             origin_tables=[tabulate_rounds([(step.name, step.privacy) for step in self.steps])],
-            mechanism=[EXACT, "Every round adds up a function of the rows; later rounds depend on earlier results."],
+            mechanism=[EXACT, "Each round is a noisy sum over the rows; later rounds depend on earlier noisy results."],
             recipe=learning_recipe(self.stated, self.privacy.neighbors, self.method, self.people),
             sheet=self.sheet(),
         )

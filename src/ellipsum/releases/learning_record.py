@@ -1,4 +1,4 @@
-"""The record of learning in a release: the rounds with their cost, and the possible bias of clipping."""
+"""The record of learning in a release: the rounds with their cost, and bounds on the bias of clipping."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Step:
 
 
 def check_stated(total: Privacy, stated: Mapping[str, float]) -> None:
-    """Raise unless a guarantee is that of the requested budget: Gaussian, pure, or one beside the other [L8]."""
+    """Raise unless a guarantee is the one of the requested budget: Gaussian, pure, or both side by side [L8]."""
     if total.mu and total.pure:
         check_split(total, stated)
     else:
@@ -72,23 +72,23 @@ class Learning(ValueEquality):
 
     method: str
     stated: Mapping[str, float]
-    """The budget as it was requested."""
+    """The requested budget."""
     magnitude: Floats
     steps: tuple[Step, ...]
     bias: Floats
-    """(2, d): the true sum of a column lies at most bias[0] below and bias[1] above what is released, noise aside."""
+    """(2, d): without noise, the true sum of a column is at most bias[0] below and bias[1] above the released one."""
     found: NDArray[np.bool_]
-    """Whether each column was found; of another nothing is known but its magnitude."""
+    """Whether each column was found; only the magnitude of another column is known."""
     unnoticed: int = 0
     """How many outliers could go unnoticed."""
     warnings: tuple[str, ...] = ()
     absent: MissingCounts | None = None
-    """Missing values that were counted before the release."""
+    """The missing values, if they were counted before the release."""
 
     def check(self, total: Privacy, release: Privacy, d: int, rows_each: int = 1) -> None:
         """An error unless the steps fit the guarantee, the last one is the release's, and every array has its size.
 
-        Counts of missing values have at least the noise of the step that made them: edited files cannot claim less.
+        Counts of missing values have at least the noise of their step: an edited file cannot claim less.
         """
         check_steps(total, self.steps, self.stated)
         last = self.steps[-1].privacy
@@ -109,9 +109,9 @@ class Learning(ValueEquality):
                 )
 
     def widened(self, low: Floats, high: Floats, rows: Floats, whole: bool) -> tuple[Floats, Floats]:
-        """Ends of intervals, (..., d), with what clipping may have moved; rows: those that have each column.
+        """Ends of intervals, (..., d), widened by the bias of clipping; rows: the number of values of each column.
 
-        whole: for sums rather than means. A column that was not found lies anywhere within its magnitude [L11].
+        whole: True for sums, False for means. The interval of a column that was not found is its magnitude [L11].
         """
         times = rows if whole else 1.0
         below, above = (part if whole else part / rows for part in self.bias)

@@ -21,9 +21,9 @@ from .maps import GRID_BITS, UNUSED, Body, RowMap, clipped_norm_bound, sqrt_uppe
 
 _RANK_BITS = 20
 _MEASURES = "values", "sizes", "norm"
-WEIGHT_BITS = 20  # of a count that is divided among several columns: rounding down loses less than one in 10^6
-_ENTRY_BITS = 20  # of rows whose products are summed: those of 2^12 rows add up exactly in doubles
-_WIDEST = 2.0**190  # norms and radii lie between its inverse and it: rows that overflow come out at 2^199 or above
+WEIGHT_BITS = 20  # The grid of a count that is divided among columns: rounding loses less than one in 10^6.
+_ENTRY_BITS = 20  # The grid of rows whose products are summed: doubles add those of 2^12 rows exactly.
+_WIDEST = 2.0**190  # Norms and radii lie between 1 / _WIDEST and _WIDEST; rows that overflow are at 2^199 or above.
 
 
 class CountMap:
@@ -75,7 +75,7 @@ class ColumnHistograms(CountMap):
         self.width = sum(self.sizes)
         self.counted = np.ones(self.width, np.bool_) if counted is None else np.concatenate(counted)
         if self.counted.size != self.width or len(parts) != self.places.size:
-            raise UsageError("every place needs edges, and every bin a word on whether it is counted.")
+            raise UsageError("every place needs edges, and every bin needs True or False in counted.")
         many = len(parts)
         self.weights = _weights(many, divided)
         self.grid_bits = 0 if divided is None else WEIGHT_BITS
@@ -100,7 +100,7 @@ def _bins_per_unit(edges: Floats) -> float:
 
 
 def _weights(many: int, divided: str | None) -> Ints:
-    """What each of m entries of a row counts, for m from 0 on, rounded down."""
+    """The weight of each of m entries of a row, for m = 0, 1, 2, ..., rounded down."""
     if divided is None:
         return np.ones(many + 1, np.int64)
     one = 1 << WEIGHT_BITS
@@ -109,7 +109,7 @@ def _weights(many: int, divided: str | None) -> Ints:
 
 
 class Framed:
-    """What maps share that start from y = B (x - c), where rows overflow never: see [L1]."""
+    """The common part of maps that start from y = B (x - c); no row overflows [L1]."""
 
     def __init__(self, ellipsoid: Ellipsoid, grid_bits: int) -> None:
         self.ellipsoid = ellipsoid
@@ -210,11 +210,11 @@ class SecondMoments(Framed):
 
     @property
     def grid(self) -> float:
-        """That of a row, not of its products."""
+        """The grid of a row, not of its products."""
         return math.ldexp(1.0, _ENTRY_BITS)
 
     def diagonal_std(self, std: float) -> float:
-        """Of noise of this std in a sum, on the matrix's diagonal; beside it it is about 1/sqrt 2 of that."""
+        """The std on the diagonal of the matrix, if a sum has noise of this std; other entries have 1/sqrt 2 of it."""
         return std / self.factors[0]
 
     def matrix(self, values: Floats) -> Floats:
