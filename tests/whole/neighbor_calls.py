@@ -30,8 +30,9 @@ RELATIONS: dict[str, dict[str, Any]] = {
 class Call:
     """run(data, **how), where how holds columns, rng, progress and, if rows belong to people, privacy_id.
 
-    centered: where rows are clipped is fixed before data is read; ordered: what is published follows the rows' places
-    filled: a missing entry is the center's, and is not counted; personal: says nothing new of rows without people
+    centered: the region is fixed before data is read; ordered: the output depends on the positions of rows
+    binned: values are also counted in bins, so a tiny change at an edge can change the counts
+    filled: a missing value becomes the center and is not counted; personal: only useful with people
     """
 
     name: str
@@ -43,6 +44,7 @@ class Call:
     slow: bool = False
     filled: bool = False
     personal: bool = False
+    binned: bool = False
 
 
 def _statistic(name: str, kind: str, relation: str, **missing_values: Any) -> Call:
@@ -55,7 +57,8 @@ def _statistic(name: str, kind: str, relation: str, **missing_values: Any) -> Ca
     filled = missing_values.get("missing") == "none" or about_zero
     words = [f"{word}={value}" for word, value in missing_values.items()]
     called = " ".join([name, kind, relation, *words])
-    return Call(called, run, relation, kind != "unknown", slow=_slow(kind, relation), filled=filled)
+    binned = name == "describe" and "quantiles" not in missing_values
+    return Call(called, run, relation, kind != "unknown", slow=_slow(kind, relation), filled=filled, binned=binned)
 
 
 def _slow(kind: str, relation: str) -> bool:
@@ -258,6 +261,8 @@ def same_bits(change: Change, call: Any, source: Source, data: Data) -> bool:
         return False  # rows read in another order meet other noise
     if change.same == "center":
         return call.centered
+    if change.same == "near center":
+        return call.centered and not call.binned
     if change.same == "gaps":
         return call.filled
     if change.same == "order":
@@ -287,6 +292,7 @@ class Command:
     ordered: bool = False
     filled: bool = False
     slow: bool = False
+    binned: bool = False
 
     def on(self, source: Source, data: Data) -> list[str]:
         """The words, for a source of these rows."""
@@ -313,7 +319,7 @@ _COMMANDS = (
     ),
     _command("sum unknown", "sum", *_UNKNOWN, **_LEARNED),
     _command("mean box json, files", "mean", *_BOX, "--json", "-o", "r.json", "--save-plan", "p.json"),
-    _command("describe box, private n, files", "describe", *_BOX, *_PRIVATE_N, "-o", "r.json", **_HIDDEN),
+    _command("describe box, private n, files", "describe", *_BOX, *_PRIVATE_N, "-o", "r.json", binned=True, **_HIDDEN),
     _command(
         "describe groups, files",
         *("describe", *_BOX[2:], "--by", "a", "-o", "r.csv", "--save-plan", "p.json"),
@@ -321,7 +327,7 @@ _COMMANDS = (
     ),
     _command("count json", "count", "--json"),
     _command("histogram", "histogram", "--bins", "a=-1,0,1", "--bins", "b=-1,0,1", "-o", "r.json", **_LEARNED),
-    _command("quantiles, private n, json", "quantiles", *_BOX, *_PRIVATE_N, "--json", **_HIDDEN),
+    _command("quantiles, private n, json", "quantiles", *_BOX, *_PRIVATE_N, "--json", binned=True, **_HIDDEN),
     _command("mean ball, private n", "mean", *_BALL, *_PRIVATE_N, **_HIDDEN),
     _command("mean box, private n, json", "mean", *_BOX, *_PRIVATE_N, "--json", **_HIDDEN),
     _command("mean unknown json, files", "mean", *_UNKNOWN, "--json", "--save-plan", "p.json", **_LEARNED),

@@ -151,6 +151,9 @@ USUAL = {
     "choose_k bounds": st.sampled_from([es.Ball(3.0), es.Normal(0, 1)]),
     "projection_forecast bounds": st.sampled_from([es.Ball(3.0), es.Normal(0, 1)]),
     "plan n": st.integers(1, 30),
+    "plan statistic": st.sampled_from(["sum", "mean"]),
+    "choose_k n": st.integers(1, 30),
+    "projection_forecast n": st.integers(1, 30),
     "compose parts": st.lists(
         st.sampled_from([es.Privacy(1.0), es.Privacy.of_pure(0.5), es.Privacy(0.3, 1e-9)]), max_size=3
     ),
@@ -171,7 +174,7 @@ USUAL = {
     "claim": st.sampled_from([es.Privacy(1.0), es.Budget(mu=2.0)]),
 }
 BUDGET = ("epsilon", "delta")
-ALSO = {"plan": (*BUDGET, "n", "d"), "histogram": (*BUDGET, "bins"), "count": (*BUDGET, "neighbors")}
+ALSO = {"plan": (*BUDGET, "n", "d", "bounds"), "histogram": (*BUDGET, "bins"), "count": (*BUDGET, "neighbors")}
 CALLER_S_OWN = {"progress", "approve", "function", "mechanism"}
 """Functions of the caller: what they raise is theirs."""
 KEPT = {"ledger", "output", "path", "workers", "blocks", "time_limit", "processes"}
@@ -219,7 +222,7 @@ def arguments(draw, name):
     made = {word: always[word] if word in always else draw(usual(name, word)) for word in [*needed, *chosen]}
     for word in made:
         if draw(st.integers(0, 7)) == 0:
-            made[word] = made_rows(*draw(kinds)) if word == "rows" else draw(odd)
+            made[word] = made_rows(*draw(kinds)) if word == "bounds" else draw(odd)
     return {**{word: always[word] for word in always if word not in made}, **made}
 
 

@@ -127,7 +127,11 @@ class LearningPlan(StatisticPlan[Any]):
             return None
         left = replace(self.privacy, mu=self.privacy.mu * math.sqrt(1 - self.split.share))
         box = Box([-WIDTH / 2] * self.d, [WIDTH / 2] * self.d)
-        return plan_groups(replace(self.request, bounds=box, noise="gaussian", error_weights=None), left)
+        missing = self.request.missing
+        if not isinstance(missing, str | None):
+            missing = 0.0  # The box has standardized units. A replacement in the units of the data may lie outside.
+        request = replace(self.request, bounds=box, noise="gaussian", error_weights=None, missing=missing)
+        return plan_groups(request, left)
 
     @property
     def threshold(self) -> float:

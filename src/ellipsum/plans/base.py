@@ -257,7 +257,8 @@ class StatisticPlan(HoldsRequest, Printed, ValueEquality, Saved, Generic[Release
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Inverse of `to_json`."""
-        return cls.from_dict(json_codec.parse(text))
+        with json_codec.refused_overflow(WRONG):
+            return cls.from_dict(json_codec.parse(text))
 
     @property
     def release_class(self) -> type[Released]:
@@ -267,7 +268,8 @@ class StatisticPlan(HoldsRequest, Printed, ValueEquality, Saved, Generic[Release
     @classmethod
     def read_release(cls, text: str) -> Released:
         """A release of this kind of plan, from its JSON."""
-        release: Released = read_release(json_codec.parse(text), cls.from_dict, lambda plan: plan.release_class)
+        with json_codec.refused_overflow(WRONG):
+            release: Released = read_release(json_codec.parse(text), cls.from_dict, lambda plan: plan.release_class)
         return release
 
 

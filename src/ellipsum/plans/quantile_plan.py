@@ -147,6 +147,8 @@ class QuantilePlan(StatisticPlan[QuantileRelease]):
     @cached_property
     def other_rank_error(self) -> float | None:
         """The largest rank error of the other method at the same budget; None where it cannot serve."""
+        if self.request.budget is None:  # A part of a larger release has no budget of its own.
+            return None
         other = "cdf" if self.quantiles.method == "exponential" else "exponential"
         changed = replace(self.quantiles, method=other)
         if isinstance(self.quantiles.bins, int):
