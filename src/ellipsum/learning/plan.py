@@ -257,7 +257,8 @@ class LearningPlan(StatisticPlan[Any]):
         """Everything in a plan follows from its request, and is computed again."""
         for derived in ("passes", "relative_error"):
             fields.take(derived, lambda value: None)
-        if not request.learns or request.budget is None:
+        has_size = request.n is not None or request.neighbors == "add_remove"
+        if not request.learns or request.budget is None or not has_size:
             raise UsageError(WRONG)
         plan = plan_learning(request)
         if plan.privacy != privacy:
