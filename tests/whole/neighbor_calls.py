@@ -66,7 +66,7 @@ def _slow(kind: str, relation: str) -> bool:
 
 
 def _with_people(how: dict[str, Any], per_person: str) -> dict[str, Any]:
-    """The words of a call, with at most two rows of each person where they name one."""
+    """The arguments of a call. With a person column they use at most two rows of each person."""
     if "privacy_id" in how:
         how["privacy_id"] = es.People(how["privacy_id"], per_person, 2)
     return how
@@ -122,7 +122,7 @@ def _rows_per_person(data: Any, **how: Any) -> Any:
 
 
 def _grouped(name: str, kind: str, relation: str, keys: Any, **more: Any) -> Call:
-    """Of the groups that the first column names; at this budget no group of so few rows is published unless listed."""
+    """A statistic of the groups of the first column. At this budget such small groups are published only if listed."""
     rows = ROWS[kind]
 
     def run(data: Any, **how: Any) -> Any:
@@ -168,7 +168,7 @@ def block_mean(block: np.ndarray) -> np.ndarray:
 
 
 def _in_this_process(function: Any, blocks: Any, *_: Any, **__: Any) -> np.ndarray:
-    """Processes of their own take a second a call; a few cases have them."""
+    """Separate processes take a second for each call, so only a few cases use them."""
     return np.array([function(block) for block in blocks])
 
 
@@ -239,14 +239,14 @@ CALLS = {call.name: call for call in _ALL}
 
 
 def columns_of(source: Source, data: Data) -> dict[str, Any]:
-    """Which columns to take, and whose the rows are."""
+    """The arguments for the columns and the persons of a data set."""
     if data.who is None:
         return {"columns": NAMES} if source.named else {}
     return {"columns": NAMES, "privacy_id": "who"} if source.named else {"columns": [1, 2, 3], "privacy_id": 0}
 
 
 def watch(place: Place, source: Source, call: Call, data: Data) -> Seen:
-    """One call on one source with a generator of its own, started alike every time."""
+    """Record one call on one source, with a new generator that always has the same seed."""
     made = source.make(place.clear(), data)
 
     def run(progress: Any) -> Any:
@@ -256,7 +256,7 @@ def watch(place: Place, source: Source, call: Call, data: Data) -> Seen:
 
 
 def same_bits(change: Change, call: Any, source: Source, data: Data) -> bool:
-    """Whether everything published must be the same to the last bit."""
+    """Whether all published results must have the same bits."""
     if source.sorted and call.ordered and data.who is None:
         return False  # rows read in another order meet other noise
     if change.same == "center":
@@ -295,7 +295,7 @@ class Command:
     binned: bool = False
 
     def on(self, source: Source, data: Data) -> list[str]:
-        """The words, for a source of these rows."""
+        """The arguments of the command for this source and data."""
         whose = ["--privacy-id", "who"] if data.who is not None else []
         return [self.words[0], *source.words, *self.words[1:], *self.more, *whose, "--yes"]
 

@@ -193,7 +193,7 @@ CALLED = [
 
 
 def answer(words, call):
-    """Nothing but an answer or one of the library's own errors."""
+    """The answer of a call, or None if it raised an error of the library. Other errors fail the test."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -212,7 +212,7 @@ def made_rows(kind, values):
 
 @st.composite
 def arguments(draw, name):
-    """Words for a call: those that it needs, and up to three of the others; about every eighth is odd."""
+    """Arguments of a call: the required ones and up to three others. About every eighth has an unusual value."""
     always = ALWAYS.get(name, {})
     parameters = inspect.signature(getattr(es, name)).parameters
     words = {word: parameter.default for word, parameter in parameters.items() if word not in CALLER_S_OWN | KEPT}
@@ -227,7 +227,7 @@ def arguments(draw, name):
 
 
 def usual(name, word):
-    """What such a word has as a rule."""
+    """The usual values of this argument."""
     return USUAL.get(f"{name} {word}", USUAL.get(word, st.one_of(numbers, st.none())))
 
 
