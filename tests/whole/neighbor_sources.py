@@ -377,9 +377,9 @@ SOURCES = {source.name: source for source in _ALL}
 class Change:
     """Two neighboring sets of rows.
 
-    same: for which calls every published bit must be the same: "all", those with a known "center", those that fill
-        "gaps" with the center, those for which rows have no "order", or none
-    cells: the kinds of cells that can hold it; count: rows more on the right, which add_remove alone allows
+    same: the calls that must publish the same bits for both: "all"; with a known "center"; with a known center and
+        no bins ("near center"); with a missing value filled by the center ("gaps"); without row "order"; or none
+    cells: the kinds of cells that can hold the values; count: additional rows on the right, only for add_remove
     """
 
     name: str
@@ -425,7 +425,7 @@ _CHANGES = (
     Change("other partition", _as_it_is, _elsewhere, needs="lake"),
     Change("gap or infinity", _row(0.25, NAN, NAN), _row(0.25, INF, -INF), "all", FLOATS),
     Change("gaps or center", _row(NAN, NAN, NAN), _row(0.0, 0.0, 0.0), "gaps", FLOATS),
-    Change("tiny", _row(0.0, 0.0, 0.0), _row(1e-300, -1e-300, 5e-324), "center", FLOATS),
+    Change("tiny", _row(0.0, 0.0, 0.0), _row(1e-300, -1e-300, 5e-324), "near center", FLOATS),
     Change("zero of either sign", _row(0.0, 0.5, 0.0), _row(-0.0, 0.5, -0.0), "all", FLOATS),
     Change("far or further", _row(FAR, FAR, FAR), _row(FAR * 2.0**40, FAR * 2.0**40, FAR * 2.0**40), "center"),
     Change("far or at the end", _row(FAR, FAR, FAR), _row(*[FAR * 2.0**1000] * 3), "center", DOUBLES),

@@ -1,4 +1,4 @@
-"""Odd arguments to every public function: whatever is passed, only the library's own errors come out."""
+"""Every public function answers unusual arguments with a result or with an error of the library."""
 
 import math
 import warnings
@@ -216,7 +216,7 @@ def test_odd_arguments_end_in_an_answer_or_in_an_error_of_the_library(name, argu
 
 
 def outcome(words, call, given):
-    """The text of the library's own error, if there is one."""
+    """The text of the library's error, or an empty text."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -151,6 +151,9 @@ USUAL = {
     "choose_k bounds": st.sampled_from([es.Ball(3.0), es.Normal(0, 1)]),
     "projection_forecast bounds": st.sampled_from([es.Ball(3.0), es.Normal(0, 1)]),
     "plan n": st.integers(1, 30),
+    "plan statistic": st.sampled_from(["sum", "mean"]),
+    "choose_k n": st.integers(1, 30),
+    "projection_forecast n": st.integers(1, 30),
     "compose parts": st.lists(
         st.sampled_from([es.Privacy(1.0), es.Privacy.of_pure(0.5), es.Privacy(0.3, 1e-9)]), max_size=3
     ),
@@ -171,7 +174,7 @@ USUAL = {
     "claim": st.sampled_from([es.Privacy(1.0), es.Budget(mu=2.0)]),
 }
 BUDGET = ("epsilon", "delta")
-ALSO = {"plan": (*BUDGET, "n", "d"), "histogram": (*BUDGET, "bins"), "count": (*BUDGET, "neighbors")}
+ALSO = {"plan": (*BUDGET, "n", "d", "bounds"), "histogram": (*BUDGET, "bins"), "count": (*BUDGET, "neighbors")}
 CALLER_S_OWN = {"progress", "approve", "function", "mechanism"}
 """Functions of the caller: what they raise is theirs."""
 KEPT = {"ledger", "output", "path", "workers", "blocks", "time_limit", "processes"}
@@ -190,7 +193,7 @@ CALLED = [
 
 
 def answer(words, call):
-    """Nothing but an answer or one of the library's own errors."""
+    """The answer of a call, or None if it raised an error of the library. Other errors fail the test."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -209,7 +212,7 @@ def made_rows(kind, values):
 
 @st.composite
 def arguments(draw, name):
-    """Words for a call: those that it needs, and up to three of the others; about every eighth is odd."""
+    """Arguments of a call: the required ones and up to three others. About every eighth has an unusual value."""
     always = ALWAYS.get(name, {})
     parameters = inspect.signature(getattr(es, name)).parameters
     words = {word: parameter.default for word, parameter in parameters.items() if word not in CALLER_S_OWN | KEPT}
@@ -219,12 +222,12 @@ def arguments(draw, name):
     made = {word: always[word] if word in always else draw(usual(name, word)) for word in [*needed, *chosen]}
     for word in made:
         if draw(st.integers(0, 7)) == 0:
-            made[word] = made_rows(*draw(kinds)) if word == "rows" else draw(odd)
+            made[word] = made_rows(*draw(kinds)) if word == "bounds" else draw(odd)
     return {**{word: always[word] for word in always if word not in made}, **made}
 
 
 def usual(name, word):
-    """What such a word has as a rule."""
+    """The usual values of this argument."""
     return USUAL.get(f"{name} {word}", USUAL.get(word, st.one_of(numbers, st.none())))
 
 

@@ -1,4 +1,4 @@
-"""Two data sets that differ in one row or person, the same noise: nothing but noisy numbers may differ."""
+"""For two data sets that differ in one row or person, and the same noise, only noisy numbers may differ."""
 
 import gzip
 import subprocess
@@ -47,13 +47,13 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def seen(place):
-    """Watches a call on the left side of a pair, each kind of left side once."""
+    """Record a call on the left data set of a pair, once for each kind of left data set."""
     return cache(lambda source, call, kind, left: watch(place, SOURCES[source], CALLS[call], left(started(kind))))
 
 
 @pytest.fixture(scope="module")
 def heard(place):
-    """The same of a command."""
+    """Record a command in the same way."""
     return cache(
         lambda source, words, kind, left: run_command(place, SOURCES[source], COMMANDS[words], left(started(kind)))
     )
@@ -61,7 +61,7 @@ def heard(place):
 
 @pytest.fixture
 def counted(request):
-    """Tells the summary how many pairs were compared."""
+    """Add the number of compared pairs to the summary."""
 
     def count(pairs=1):
         count_cases(request, "neighbor pairs", pairs)
@@ -97,14 +97,14 @@ def pairs_of(source):
 
 
 def takes(call, kind, change):
-    """Whether a call or command can tell anything about a pair: with a public n both sides have as many rows."""
+    """Whether a call or command accepts both data sets of a pair: with a public n they have equally many rows."""
     if kind == "rows" and getattr(call, "personal", False):
         return False
     return (change.count == 0 or call.relation == "add_remove") and (kind == "rows" or getattr(call, "people", True))
 
 
 def some(calls, often, kinds, rare=6):
-    """One case in `often` (of slow calls fewer) as parameters: every two of source, call and change still meet."""
+    """One case in `often` (fewer of slow calls). Every pair of source, call and change still occurs."""
     chosen = []
     for s, source in enumerate(SOURCES.values()):
         for h, (kind, change) in enumerate(pairs_of(source)):
@@ -198,7 +198,7 @@ def plan_for(relation, kind="box"):
 
 
 def integer_sums(plan, source, data, folder):
-    """The exact sums before noise, with the count that would go with them; and the number of rows."""
+    """The exact sums before noise with their count, and the number of rows."""
     chosen = columns_of(source, data)
     whose = parse_people(chosen.pop("privacy_id", None))
     with Session.open(source.make(folder, data), Selection(chosen.get("columns")), whose) as session:
@@ -222,7 +222,7 @@ BY_PEOPLE = [each for each in everything() if each.values[1] != "rows"]
 
 
 def within(plan, moved):
-    """Whether sums that moved so far, the count of rows last, stay within what the law of the noise hides."""
+    """Whether a change of the sums (the count of rows last) is within the sensitivity that the noise covers."""
     law = plan.noise_law
     moved = moved if plan.count_units else moved[:-1]
     squared = sum(part**2 for part in moved)
@@ -243,7 +243,7 @@ def test_the_sums_of_neighbors_are_as_near_as_the_noise_supposes(source, kind, c
     relation = "add_remove" if made.count else "replace"
     kinds = list(KINDS)
     first = (list(SOURCES).index(source) + len(change)) % len(kinds)
-    for name in (kinds[first], kinds[first - 1]):  # every kind of plan meets every source and every change
+    for name in (kinds[first], kinds[first - 1]):  # every kind of plan occurs with every source and every change
         plan = plan_for(relation, name)
         left, n = integer_sums(plan, SOURCES[source], made.left(data), place.clear())
         right, m = integer_sums(plan, SOURCES[source], made.right(data), place.clear())
@@ -262,7 +262,7 @@ def test_the_sums_of_neighbors_are_as_near_as_the_noise_supposes(source, kind, c
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_replaced_row_changes_its_own_projection_alone(source, place, counted):
-    """Where rows have places it stays at its own; where not, the order of what is published says nothing."""
+    """With a stable row order its position stays the same; without, the published order reveals nothing."""
     kind = SOURCES[source]
     values = []
     for data in (base(), base().with_row((0.5, -1.0, 0.5))):
@@ -358,7 +358,7 @@ def test_the_sums_of_odd_lines_are_as_near_as_the_noise_supposes(line, place, co
 @pytest.mark.parametrize("source", ["records", "list of rows"])
 @pytest.mark.parametrize("odd", ODD_ROWS)
 def test_an_odd_record_is_a_row_of_gaps(odd, source, place, counted):
-    """To the last bit, wherever it stands but first: the type and the length of the first row are public."""
+    """The output has the same bits for any position except the first: the first row's type and length are public."""
     kind = SOURCES[source]
     for call, where in zip(READERS, (1, PLACE, N - 1, PLACE, 1), strict=True):
         made = replace(kind, make=lambda folder, data, where=where: with_row(kind.make(folder, data), where, odd))

@@ -213,7 +213,11 @@ class LearningPlan(StatisticPlan[Any]):
             return None
         left = replace(self.privacy, mu=self.privacy.mu * math.sqrt(1 - self.split.share))
         box = Box([-WIDTH / 2] * self.d, [WIDTH / 2] * self.d)
-        return plan_groups(replace(self.request, bounds=box, noise="gaussian", error_weights=None), left)
+        missing = self.request.missing
+        if not isinstance(missing, str | None):
+            missing = 0.0  # The box has standardized units. A replacement in the units of the data may lie outside.
+        request = replace(self.request, bounds=box, noise="gaussian", error_weights=None, missing=missing)
+        return plan_groups(request, left)
 
     @property
     def threshold(self) -> float:
@@ -336,7 +340,8 @@ class LearningPlan(StatisticPlan[Any]):
         """Everything in a plan follows from its request, and is computed again."""
         for derived in ("passes", "relative_error"):
             fields.take(derived, lambda value: None)
-        if not request.learns or request.budget is None:
+        has_size = request.n is not None or request.neighbors == "add_remove"
+        if not request.learns or request.budget is None or not has_size:
             raise UsageError(WRONG)
         plan = cls(request)
         if plan.privacy != privacy:

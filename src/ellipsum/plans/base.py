@@ -211,7 +211,8 @@ class StatisticPlan(PublicNumbers, ValueEquality, Saved, Generic[Released]):
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Inverse of `to_json`."""
-        return cls.from_dict(json_codec.parse(text))
+        with json_codec.refused_overflow(WRONG):
+            return cls.from_dict(json_codec.parse(text))
 
     @property
     def release_class(self) -> type[Released]:
@@ -221,7 +222,8 @@ class StatisticPlan(PublicNumbers, ValueEquality, Saved, Generic[Released]):
     @classmethod
     def read_release(cls, text: str) -> Released:
         """Read a release of this kind of plan from its JSON."""
-        release: Released = read_release(json_codec.parse(text), cls.from_dict, lambda plan: plan.release_class)
+        with json_codec.refused_overflow(WRONG):
+            release: Released = read_release(json_codec.parse(text), cls.from_dict, lambda plan: plan.release_class)
         return release
 
 

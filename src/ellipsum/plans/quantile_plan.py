@@ -97,6 +97,8 @@ class QuantilePlan(QuantileNumbers, StatisticPlan[QuantileRelease]):
     @cached_property
     def other_rank_error(self) -> float | None:
         """The largest rank error of the other method with the same budget; None if that method is not possible."""
+        if self.request.budget is None:  # A part of a larger release has no budget of its own.
+            return None
         other = "cdf" if self.quantiles.method == "exponential" else "exponential"
         changed = replace(self.quantiles, method=other)
         if isinstance(self.quantiles.bins, int):

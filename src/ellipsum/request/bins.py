@@ -90,7 +90,8 @@ class Bins(Rows):
             places = fields.take("places", json_codec.list_of(json_codec.optional(PLACE)))
             edges = fields.take("edges", json_codec.list_of(json_codec.list_of(_EDGE)))
             cells = fields.take("categories", json_codec.list_of(json_codec.list_of(CELL)))
-        if len(places) != len(edges) + len(cells) or len(set(places)) < len(places):
+        is_unique = len(set(places)) == len(places) and (None not in places or len(places) == 1)
+        if len(places) != len(edges) + len(cells) or not is_unique:
             raise UsageError(_WRONG)
         bins = {place: _open_ends(part) for place, part in zip(places, edges, strict=False)}
         lists = dict(zip(places[len(edges) :], cells, strict=True))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import repeat
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
@@ -29,6 +30,16 @@ _MISSING: Any = object()
 
 class Wrong(Exception):
     """A field is not of its kind."""
+
+
+@contextmanager
+def refused_overflow(complaint: str) -> Iterator[None]:
+    """Refuse a file if its numbers cause an overflow."""
+    try:
+        with np.errstate(over="raise"):
+            yield
+    except (OverflowError, FloatingPointError):
+        raise UsageError(complaint) from None
 
 
 def dump(fields: Mapping[str, object]) -> str:

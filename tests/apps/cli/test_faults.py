@@ -763,7 +763,8 @@ def wrong_words(folder, chosen):
 
 def check_words(found):
     for words, code, out, err in found:
-        assert code in (0, 2, 3, 4), (words, err)
+        is_declined = code == 1 and "No budget was spent. Add --yes" in err  # the expected error is too large
+        assert is_declined or code in (0, 2, 3, 4), (words, err)
         assert "Traceback" not in err + out, words
         assert UNFORESEEN not in err, words
         assert re.search(r"[\x00-\x09\x0b-\x1f\x7f]", err) is None, words
@@ -781,7 +782,8 @@ def test_wrong_words_are_told_plainly(people, count):
 
 
 @pytest.mark.slow
-def test_all_wrong_words_are_told_plainly(people, count):
-    cases = list(wrong_words(people.parent, lambda pairs: pairs))
+@pytest.mark.parametrize("part", range(16))
+def test_all_wrong_words_are_told_plainly(part, people, count):
+    cases = list(wrong_words(people.parent, lambda pairs: pairs))[part::16]
     check_words(in_forks(cases, people.parent))
     count(len(cases))
