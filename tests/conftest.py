@@ -14,7 +14,7 @@ from counting import totals
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("fixed")
 
-# `make test-slow` runs one slow case in SHARE, with a new choice on each day (TURN).
+# `make test-slow` runs one slow case in SHARE, chosen by the checksum of its name; TURN says which.
 # Without these variables all slow cases run.
 SHARE = int(os.environ.get("SLOW_SHARE", "1"))
 TURN = int(os.environ.get("SLOW_TURN", "0"))
