@@ -31,8 +31,8 @@ def opened(privacy=GAUSSIAN, n=ROWS, data=DATA, people=None, seed=1):
     session = Session.open(data, Selection(None), people, Reading(np.random.default_rng(seed)))
     request = Request("mean", es.Unknown(10.0), None, neighbors=privacy.neighbors, n=n)
     guarantee = replace(privacy, unit="row" if people is None else "person")
-    plan = SimpleNamespace(request=request, rows=request.bounds, privacy=guarantee, passes=10)
-    return session, lambda entered: Rounds(entered, plan, entered.source)
+    plan = SimpleNamespace(request=request, privacy=guarantee)
+    return session, lambda entered: Rounds(entered, plan, None, 10, entered.source)
 
 
 def rounds_of(privacy=GAUSSIAN, **words):

@@ -114,7 +114,7 @@ class Shape:
 
 def learn_bounds(rounds: Rounds) -> Region:
     """The default method: ends of columns, or an ellipsoid about columns or vectors."""
-    is_box = rounds.plan.split.is_box
+    is_box = rounds.split.is_box
     region = find_columns(rounds) if is_box or rounds.has_units else find_vectors(rounds)
     return region if is_box else clip_about(rounds, region)
 

@@ -45,7 +45,7 @@ def find_columns(rounds: Rounds) -> Region:
     """Learn the ends of each column, and what clamping cuts off."""
     from scipy.special import ndtr
 
-    search, unit = ColumnSearch(rounds), rounds.plan.split.unit
+    search, unit = ColumnSearch(rounds), rounds.split.unit
     located = search.locate()
     histograms = search.look_about(located)
     centers = [one.center for one in located]
@@ -94,7 +94,7 @@ class ColumnSearch:
     """Rounds of histograms over columns, in units of each column's magnitude."""
 
     def __init__(self, rounds: Rounds) -> None:
-        self.rounds, self.left, self.d = rounds, rounds.plan.split.share, rounds.d
+        self.rounds, self.left, self.d = rounds, rounds.split.share, rounds.d
 
     def locate(self) -> list[Histogram]:
         """Locate every column: first on a grid about zero, then by zooms into one bin."""

@@ -41,29 +41,12 @@ from ..session import Session
 from ..util import json_codec
 from . import published
 from .constants import FEWEST_ROWS, GUESSED_ROWS, LEARNING_COST, MEDIAN_NORM, PURE_PENALTY, USELESS, WIDTH
-from .rounds import Region, Rounds
+from .rounds import Region, Rounds, Split
 
 _LOST = (
     "not found among the noise: {names}. There is no estimate, and the interval is the whole range. Use more rows or a "
     "larger budget, or pass bounds."
 )
-
-
-@dataclass(frozen=True)
-class Split:
-    """How a budget is split for n rows [L8][L12].
-
-    privacy: the guarantee of rounds and release together. With mu, rounds are Gaussian, and the release spends the pure
-    epsilon, if there is one. share: the part of mu^2, or of a pure epsilon, that finds columns. is_box: True if columns
-    are clamped, False if rows are clipped by their norm. unit: the noise std of the released sum for each unit of a
-    column's width or a row's norm. clear_rows: n over the noise std of a histogram of all columns, for all of it.
-    """
-
-    privacy: Privacy
-    share: float
-    is_box: bool
-    unit: float
-    clear_rows: float
 
 
 def learning_share(clear_rows: float) -> float:
@@ -260,7 +243,7 @@ class LearningPlan(StatisticPlan[Any]):
         if self.neighbors == "replace" and source.reopenable:
             self.check_rows(source.count())
         with session.everyone() if self.grouping else nullcontext(source) as rows:
-            rounds = Rounds(session, self, rows)
+            rounds = Rounds(session, self, self.split, self.passes, rows)
             region = self._learn_region(rounds)
         if self.request.statistic != "learn":
             return self._release_within(rounds, region)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from ..noise import Stream
 from ..noise.law import GaussianLaw, LaplaceLaw, NoiseLaw
 from ..numerics.rounding import round_down, sqrt_down
 from ..numerics.wide_integers import Wide
+from ..plans.base import StatisticPlan
 from ..privacy.guarantee import Privacy
 from ..regions.ellipsoid import Ellipsoid
 from ..releases.decode import MissingCounts
@@ -27,14 +28,28 @@ from ..request.missing import MissingValues
 from ..row_maps.histograms import Count, CountMap, SideBySide
 from ..row_maps.maps import Prepared, RowMap, ellipsoid_map, noise_units
 from ..row_maps.maps import grid_bits as bits_for
-from ..rows import Box, LearnedRows
+from ..rows import Box, LearnedRows, Unknown
 from ..session import Progress, Session
 from ..sources import Source
 from ..sources.protocol import scale_progress as share_of
 from .constants import LEAST_SHARE
 
-if TYPE_CHECKING:
-    from .plan import LearningPlan
+
+@dataclass(frozen=True)
+class Split:
+    """How a budget is split for n rows [L8][L12].
+
+    privacy: the guarantee of rounds and release together. With mu, rounds are Gaussian, and the release spends the pure
+    epsilon, if there is one. share: the part of mu^2, or of a pure epsilon, that finds columns. is_box: True if columns
+    are clamped, False if rows are clipped by their norm. unit: the noise std of the released sum for each unit of a
+    column's width or a row's norm. clear_rows: n over the noise std of a histogram of all columns, for all of it.
+    """
+
+    privacy: Privacy
+    share: float
+    is_box: bool
+    unit: float
+    clear_rows: float
 
 
 class NoisySum(NamedTuple):
@@ -95,18 +110,19 @@ class Rounds:
     rounds and release are pure and take shares of epsilon. If the number of rows is private, a first round counts them.
     """
 
-    def __init__(self, session: Session, plan: LearningPlan, source: Source) -> None:
+    def __init__(self, session: Session, plan: StatisticPlan[Any], split: Split, passes: int, source: Source) -> None:
         if not session.rereadable:
             raise UsageError(
                 "Unknown bounds are learned in several passes, and this source can be read only once. "
                 "Pass an array, a table, a file or a list of batches."
             )
         request = plan.request
-        self.session, self.plan, self.source, self.d = session, plan, source, source.width
+        assert isinstance(request.bounds, Unknown)
+        self.session, self.split, self.source, self.d = session, split, source, source.width
         self.privacy = plan.privacy.as_pair()
         self.neighbors = request.neighbors
         self.missing_values = MissingValues(request.missing, request.count_clipped, source.nullable)
-        self.magnitude = plan.rows.magnitudes(self.d)
+        self.magnitude = request.bounds.magnitudes(self.d)
         self.has_units = request.error_weights == "relative"
         """Whether columns have units of their own, so that they are located one by one."""
         self.names = source.columns or tuple(f"x{j + 1}" for j in range(self.d))
@@ -117,7 +133,7 @@ class Rounds:
         self.rows_each = None if session.people is None else session.people.rows_each
         self.has_public_rows = self.neighbors == "replace" and self.rows_each is None
         """False if rows come and go, or if people have several rows [U8]."""
-        self.passes_left = plan.passes
+        self.passes_left = self._passes = passes
         """Passes over the rows that the plan still allows, the release included."""
         self.n, self.n_std = float(request.n or 0), 0.0
         """The number of rows: public, or noisy and at least 1; and the standard deviation of its noise."""
@@ -208,7 +224,7 @@ class Rounds:
     @property
     def _passed(self) -> float:
         """The share of the passes that were made."""
-        return 1 - self.passes_left / self.plan.passes
+        return 1 - self.passes_left / self._passes
 
     def _law(self, row_map: RowMap, spend: Privacy) -> NoiseLaw:
         """The distribution of a sum's noise, its scale in units of the grid and rounded up [L7][L8]."""
