@@ -304,7 +304,7 @@ def with_options(names: list[str], **changed: Any) -> Callable[[Callable[[Given]
         ]
 
         def run(**values: object) -> None:
-            from ...errors import AccuracyWarning
+            from ... import AccuracyWarning
 
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", AccuracyWarning)  # The warnings of a release are printed with it.
