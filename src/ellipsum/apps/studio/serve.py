@@ -83,6 +83,8 @@ def _serve(
 
 def _listener(host: str, port: int | None) -> socket.socket:
     """A socket at the requested port, or at the first free port."""
+    if port is not None and not 0 <= port <= 65_535:
+        raise UsageError(f"--port must be between 0 and 65535, got {port}.")
     ports = range(PORT, PORT + _TRIES) if port is None else [port]
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for number in ports:
