@@ -80,7 +80,7 @@ ONE_IN = {
     "whole/test_neighbors.py::test_the_sums_of_neighbors_are_as_near_as_the_noise_supposes": 3,
     "whole/test_odd_data.py::test_a_signalling_nan_is_missing_without_a_word": 4,
     "whole/test_run.py::test_noise_has_the_stated_covariance_and_not_a_tenth_less": 4,
-    "whole/test_run.py::test_whoever_waits_is_told_once_that_kernels_compile": 0,
+    "whole/test_run.py::test_a_person_who_waits_reads_once_that_kernels_compile": 0,
 }
 
 
