@@ -174,7 +174,7 @@ def test_a_column_that_is_lost_has_no_value_and_the_whole_range_for_an_interval(
         warnings.simplefilter("ignore")
         release = released(data, 1.0, epsilon=1, error_weights="relative")
     lost = ~release.learned.found
-    assert any("not found among the noise" in text for text in release.warnings)
+    assert any("Not found among the noise" in text for text in release.warnings)
     assert lost.any()
     assert (np.isnan(release.value) == lost).all()
     low, high = np.asarray(release.confidence_interval(0.95)).T

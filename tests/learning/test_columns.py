@@ -120,7 +120,7 @@ def test_a_column_that_was_not_found_has_no_value():
     lost = next(one for one in found if not one.learned.found[0])
     assert math.isnan(lost.value[0])
     assert lost.confidence_interval()[0].tolist() == [-1e9, 1e9]
-    assert "not found among the noise" in " ".join(lost.warnings)
+    assert "Not found among the noise" in " ".join(lost.warnings)
     assert "not found" in repr(lost)
     assert "null" in lost.to_json()
     again = es.from_json(lost.to_json())

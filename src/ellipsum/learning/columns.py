@@ -28,15 +28,15 @@ PASSES = MOST_ZOOMS + 5
 _FINEST = (2.0 * ZOOM_BINS) ** -MOST_ZOOMS
 """The smallest spread that zooms resolve, as a part of a column's distance from zero."""
 _ROUGH = (
-    "located only roughly: {names}. The error may be far larger than the spread of the values, as the interval shows. "
+    "Located only roughly: {names}. The error may be far larger than the spread of the values, as the interval shows. "
     "Use more rows or a larger budget, or pass bounds."
 )
 _FAR = (
-    "more values than expected lie beyond the learned ends of {names}, so the interval may be too narrow. Check units "
+    "More values than expected lie beyond the learned ends of {names}, so the interval may be too narrow. Check units "
     "and codes for missing values, or pass bounds."
 )
 _ALIKE = (
-    "all values of {names} that can be told from noise are alike. Up to {unnoticed} others could go unnoticed, and the "
+    "All values of {names} that can be told from noise are alike. Up to {unnoticed} others could go unnoticed, and the "
     "interval does not allow for them. Use more rows or a larger budget, or pass bounds."
 )
 

@@ -44,7 +44,7 @@ from .constants import FEWEST_ROWS, GUESSED_ROWS, LEARNING_COST, MEDIAN_NORM, PU
 from .rounds import Region, Rounds, Split
 
 _LOST = (
-    "not found among the noise: {names}. There is no estimate, and the interval is the whole range. Use more rows or a "
+    "Not found among the noise: {names}. There is no estimate, and the interval is the whole range. Use more rows or a "
     "larger budget, or pass bounds."
 )
 
@@ -83,11 +83,11 @@ class LearningPlan(StatisticPlan[Any]):
             raise UsageError(f"method={method!r} has Gaussian rounds. Use method='auto' with delta=0 or noise='knorm'.")
         if self.grouping is not None and self.split.privacy.pure:
             raise UsageError(
-                "unknown bounds in groups need Gaussian noise. Pass a delta above 0 and leave noise= out, or learn "
+                "Unknown bounds in groups need Gaussian noise. Pass a delta above 0 and leave noise= out, or learn "
                 "the bounds first with es.learn."
             )
         if self._is_pure and self.n is not None and self.n < self._rows_to_learn:
-            raise UsageError(f"pure noise hides these columns: {self._describe_need(self._rows_to_learn)}")
+            raise UsageError(f"Pure noise hides these columns: {self._describe_need(self._rows_to_learn)}")
 
     noise_std = noise_cov = noise_error = clipping_error = expected_squared_error = clip_radius = None
 
@@ -230,9 +230,9 @@ class LearningPlan(StatisticPlan[Any]):
             return None
         size = None if self._group_plan is None else self._group_plan.size
         if size is not None and size < self.threshold:
-            return f"groups of {size} will hardly be published: a noisy count of {self.threshold:.4g} is needed."
+            return f"Groups of {size} will hardly be published: a noisy count of {self.threshold:.4g} is needed."
         needed = max(self._rows_to_learn, self.n * (self.relative_error or 0.0) / USELESS)
-        return None if self.n >= needed else f"the data cannot support an answer: {self._describe_need(needed)}"
+        return None if self.n >= needed else f"The data cannot support an answer: {self._describe_need(needed)}"
 
     # Running --------------------------------------------------------------------------------------------
 
@@ -267,7 +267,7 @@ class LearningPlan(StatisticPlan[Any]):
         region = published.learn(rounds, self.rows.method, self.rows.options)
         lost = [rounds.names[j] for j in np.flatnonzero(~region.found)]
         needed = self._rows_to_learn
-        few = (f"intervals cannot be trusted: {self._describe_need(needed)}",) if rounds.n < needed else ()
+        few = (f"Intervals cannot be trusted: {self._describe_need(needed)}",) if rounds.n < needed else ()
         return replace(
             region, warnings=(*few, *((_LOST.format(names=listing(lost)),) if lost else ()), *region.warnings)
         )
@@ -328,7 +328,7 @@ class LearningPlan(StatisticPlan[Any]):
             raise UsageError(WRONG)
         plan = cls(request)
         if plan.privacy != privacy:
-            raise UsageError("the guarantee of this plan is not that of its request. Create a new plan with es.plan.")
+            raise UsageError("The guarantee of this plan is not that of its request. Create a new plan with es.plan.")
         return plan
 
     def document(self, most: int | None = None) -> Document:

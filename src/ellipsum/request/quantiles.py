@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import Floats, UsageError, choice, floats, vector, whole
+from ..errors import Floats, UsageError, choice, floats, shown, vector, whole
 from ..rows import LearnedRows, Rows, Unknown
 from ..util import json_codec
 from ..util.structural_equality import ValueEquality
@@ -91,7 +91,7 @@ def parse_probabilities(q: float | Sequence[float]) -> tuple[float, ...]:
     """Check one probability, or several."""
     parsed = vector("q", np.atleast_1d(floats("q", q)))
     if (parsed < 0).any() or (parsed > 1).any():
-        raise UsageError("q must hold probabilities between 0 and 1.")
+        raise UsageError(f"q must be between 0 and 1, got {shown(q)}. Pass a probability, or a list of them.")
     return tuple(parsed.tolist())
 
 

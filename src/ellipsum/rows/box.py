@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import Floats, UsageError, checks_keywords, choice, names
+from ..errors import Floats, UsageError, checks_keywords, choice, named, names
 from ..regions.ellipsoid import THIN, Clip, Ellipsoid, balanced_scale
 from .base import (
     NEAR,
@@ -77,12 +77,16 @@ class Box(Rows):
                 raise UsageError("Box takes either a mapping of name: (lower, upper), or lower and upper.")
             columns, lower, upper = named_pairs("Box", lower, "(lower, upper)")
         low, high = alike("lower", lower, "upper", upper)
-        if np.any(np.asarray(low) > high):
-            raise UsageError("lower must be <= upper in every column. Check the order of each pair.")
-        if np.any(np.asarray(high) / 2 - np.asarray(low) / 2 > _WIDEST):
-            raise UsageError("upper - lower must be finite. Use narrower bounds.")
         self._set(lower=low, upper=high)
         self._set(columns=names("columns", columns, self.d), shape=choice("shape", shape, ("optimal", "ball")))
+        is_reversed = np.atleast_1d(np.asarray(low) > high)
+        if is_reversed.any():
+            j = int(np.argmax(is_reversed))
+            where = named(self.columns[j]) if self.columns else f"column {j + 1}"
+            low, high = (np.broadcast_to(end, is_reversed.shape)[j] for end in (low, high))
+            raise UsageError(f"The lower bound of {where} must be at most the upper bound, got {low:g} and {high:g}.")
+        if np.any(np.asarray(high) / 2 - np.asarray(low) / 2 > _WIDEST):
+            raise UsageError("upper - lower must be finite. Use narrower bounds.")
 
     @property
     def d(self) -> int | None:
