@@ -205,12 +205,12 @@ def test_repr_says_what_matters():
         ({"n": None}, "n is missing"),
         ({"n": 0}, "n must"),
         ({"n": 2.5}, "n must"),
-        ({"d": 3}, "disagree"),
+        ({"d": 3}, "different numbers of columns"),
         ({"statistic": "median"}, "statistic"),
         ({"neighbors": "swap"}, "neighbors"),
         ({"error_weights": [1.0]}, "weights"),
         ({"error_weights": [1.0, 0.0]}, "weights"),
-        ({"columns": ["a"]}, "disagree"),
+        ({"columns": ["a"]}, "different numbers of columns"),
     ],
 )
 def test_wrong_plans_are_refused_in_one_line(change, word):

@@ -473,7 +473,7 @@ def test_a_friendly_mean_of_people_is_that_of_their_rows(how, most):
     assert got.columns == ("a", "b")
     assert got.plan.people == People("id", **how)
     subset = "" if most is None else f"a random subset of {most:,} of "
-    assert got.plan.vectors.describe() == f"{subset}{len(rows):,} people"
+    assert got.plan.describe() == f"FriendlyCore mean of 2 columns ({subset}{len(rows):,} people)"
 
 
 def test_blocks_of_people():

@@ -9,9 +9,10 @@ import pytest
 import ellipsum as es
 from ellipsum.apps.audit.cases import CASES, NoisySums, case_of, friendly_numbers
 from ellipsum.noise.law import GaussianLaw
-from ellipsum.plans import histogram_plan, noise_selection, quantile_plan
+from ellipsum.plans import histogram_plan, noise_selection
 from ellipsum.plans.group_plan import GroupPlan
 from ellipsum.plans.plan import Plan
+from ellipsum.releases import distribution_estimates
 from ellipsum.row_maps.maps import Body
 
 RUNS = 10_000
@@ -59,8 +60,8 @@ def test_choices_at_twice_their_rate(monkeypatch):
     """As if a row moved half as many ranks; and as if one choice were all."""
     case = honest("quantiles-exponential")
     assert audited(case.mechanism, case.pair).epsilon_lower(0.0) < 1
-    whole = quantile_plan.exponential_rate
-    monkeypatch.setattr(quantile_plan, "exponential_rate", lambda *arguments: 2 * whole(*arguments))
+    whole = distribution_estimates.exponential_rate
+    monkeypatch.setattr(distribution_estimates, "exponential_rate", lambda *arguments: 2 * whole(*arguments))
     broken = case_of("quantiles-exponential")
     assert audited(broken.mechanism, broken.pair).epsilon_lower(0.0) > 1
 
