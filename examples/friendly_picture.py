@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from ellipsum.display.plots.rendering import figure
+from ellipsum.display.plots.drawing import figure
 
 import ellipsum as es
 from ellipsum.friendly.core import near_counts, quantize, row_weights

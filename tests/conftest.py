@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def has_its_turn(item):
-    """Whether this run has a slow case: the checksum of its name decides, so TURN = 0 .. SHARE - 1 run every case once."""
+    """Whether this run has a slow case. The checksum of its name decides, so every case has one TURN below SHARE."""
     return zlib.crc32(item.nodeid.encode()) % SHARE == TURN % SHARE
 
 

@@ -667,8 +667,8 @@ def _excess(plan: AnyPlan, target: Floats) -> float:
                 "For Unknown bounds, error must be one number in standard deviations of the data, and n is needed."
             )
         return float(relative / target)
-    known = cast("Plan", plan)  # Every other plan has these numbers.
-    errors, squared = known.expected_error, known.expected_squared_error
+    vector_plan = cast("Plan", plan)  # Every other plan has these numbers.
+    errors, squared = vector_plan.expected_error, vector_plan.expected_squared_error
     if squared is None or errors is None:
         raise UsageError("n is missing: the error of a mean depends on it. Pass n= as well.")
     if target.ndim == 0:
@@ -745,8 +745,8 @@ def replan(plan: AnyPlan, **changes: Any) -> AnyPlan:
 def _parse_changes(request: Request, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Translate a caller's arguments into the fields of a request that change."""
     fields = set(vars(request)) - {"statistic", "d", "nullable", "people", "groups"}
-    known = ["epsilon", "delta", "privacy_id", "by", *sorted(fields)]
-    refuse_unknown("replan", changes, known)
+    accepted = ["epsilon", "delta", "privacy_id", "by", *sorted(fields)]
+    refuse_unknown("replan", changes, accepted)
     changed = {name: value for name, value in changes.items() if name in fields}
     if "privacy_id" in changes:
         changed["people"] = parse_people(changes["privacy_id"])

@@ -66,11 +66,11 @@ def checks_keywords(target: Named) -> Named:
     """Decorate a function or a class: an unknown keyword is refused with the nearest name."""
     is_class = inspect.isclass(target)
     call = target.__init__ if is_class else target
-    known = [name for name in inspect.signature(call).parameters if name != "self"]
+    accepted = [name for name in inspect.signature(call).parameters if name != "self"]
 
     @wraps(call)
     def checked(*arguments: Any, **keywords: Any) -> Any:
-        refuse_unknown(type(arguments[0]).__name__ if is_class else target.__name__, keywords, known)
+        refuse_unknown(type(arguments[0]).__name__ if is_class else target.__name__, keywords, accepted)
         return call(*arguments, **keywords)
 
     if not is_class:

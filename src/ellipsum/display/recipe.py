@@ -66,8 +66,8 @@ def request_recipe(request: Request, place: DataPlace | None = None) -> Recipe:
     if isinstance(bounds, Bins):
         arguments = [*_bins_arguments(bounds), *arguments]
     elif request.statistic != "count":
-        known = _bounds_argument(bounds)
-        lines, first, typed = [f"bounds = {known.code}"], [place.python, "bounds"], [known]
+        bounds_argument = _bounds_argument(bounds)
+        lines, first, typed = [f"bounds = {bounds_argument.code}"], [place.python, "bounds"], [bounds_argument]
         if bounds.columns is None and request.columns:
             arguments.append(_names_argument("columns", request.columns))
     arguments += [*_own_arguments(request), *_shared_arguments(request)]

@@ -562,13 +562,13 @@ def plus_products(
 def _squares(builder: Builder, value: Value, frame: list[Value]) -> Value:
     """Q (1 - (q/L)^2), rounded, of eight values, as integers; what a missing value adds instead."""
     center, scale, limit, units, missing = frame
-    known = builder.fcmp_ordered("<", _absolute(builder, value), _constant(float("inf")))
+    is_finite = builder.fcmp_ordered("<", _absolute(builder, value), _constant(float("inf")))
     mapped = _clamp(builder, builder.fmul(builder.fsub(value, center), scale), limit)
     q = builder.fsub(builder.fadd(mapped, _constant(_MAGIC)), _constant(_MAGIC))
     above = builder.fcmp_ordered(">", limit, _constant(1.0))
     share = builder.fdiv(q, builder.select(above, limit, _constant(1.0)))
     left = builder.fsub(_constant(1.0), builder.fmul(share, share))
-    square = builder.select(known, builder.fmul(units, left), missing)
+    square = builder.select(is_finite, builder.fmul(units, left), missing)
     return builder.sub(_round_bits(builder, square), _whole(_MAGIC_BITS))
 
 

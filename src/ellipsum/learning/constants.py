@@ -67,7 +67,7 @@ TAIL_SCALES = tuple(2.0 ** (k / 2) for k in range(-6, 13))
 """In units of the distance where the tail begins: an eighth is a sudden end, and 64 are rare far values."""
 TAIL_SIZES = tuple(2.0 ** (k / 2) for k in range(-2, 3))
 """In units of the noisy count where the tail begins. It is six standard deviations, so half and double are
-improbable. Without them, intervals of wide tables cover 91% in place of 99%."""
+improbable. Without them, intervals of wide tables cover 91% and not 99%."""
 INTERVAL_LEVEL = 0.95
 """The level of the bound on what an end cuts off, by which intervals are wider."""
 STEP = 0.125

@@ -131,19 +131,19 @@ class LearningPlan(StatisticPlan[Any]):
         clear_rows = n / histogram_noise
         share = learning_share(clear_rows if is_box else 2 * clear_rows)  # A row has one norm, whatever d is.
         if request.statistic == "learn" and is_box:
-            share, kept = 1.0, 1.0  # A later release is taken to have the same budget.
+            share, release_share = 1.0, 1.0  # A later release is taken to have the same budget.
         else:
-            kept = 1 - share
+            release_share = 1 - share
         is_pure_offered = self._is_pure or (is_box and epsilon and request.noise == "auto" and request.groups is None)
-        pure_unit = box_std(d) / (kept * epsilon) if is_pure_offered else math.inf
-        gaussian_unit = math.sqrt(d if is_box else 1) / (mu * math.sqrt(kept)) if mu else math.inf
+        pure_unit = box_std(d) / (release_share * epsilon) if is_pure_offered else math.inf
+        gaussian_unit = math.sqrt(d if is_box else 1) / (mu * math.sqrt(release_share)) if mu else math.inf
         unit, pure = min(pure_unit, gaussian_unit), () if mu else (epsilon,)
-        if mu and budget.pair and pure_unit < gaussian_unit and kept < 1:
-            beside = mu_beside(kept * epsilon, *budget.pair)
+        if mu and budget.pair and pure_unit < gaussian_unit and release_share < 1:
+            beside = mu_beside(release_share * epsilon, *budget.pair)
             if beside is None:
                 unit = gaussian_unit
             else:
-                mu, share, pure = beside, 1.0, (kept * epsilon,)
+                mu, share, pure = beside, 1.0, (release_share * epsilon,)
         privacy = Privacy(mu, slack, request.neighbors, unit_of(request.people), pure)
         return Split(privacy, share, is_box, unit * each * sides / 2, clear_rows / (1 if mu else PURE_PENALTY))
 

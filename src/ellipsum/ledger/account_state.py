@@ -62,8 +62,10 @@ class AccountState:
             return analyst
         if EVERYBODY in self.limits:
             return EVERYBODY
-        known = ", ".join(map(named, self.limits))
-        raise UsageError(f"{named(self.dataset)} has limits for its analysts: {known}. Pass analyst= with one of them.")
+        limit_names = ", ".join(map(named, self.limits))
+        raise UsageError(
+            f"{named(self.dataset)} has limits for its analysts: {limit_names}. Pass analyst= with one of them."
+        )
 
     def period_at(self, now: str) -> str | None:
         """The period of a time, never before that of the last charge."""

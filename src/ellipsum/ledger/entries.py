@@ -125,8 +125,10 @@ def append_entry(
 ) -> tuple[int, str]:
     """Write the next entry and return its number and digest. Numbers give the order, not clocks [Q2]."""
     number, before = last_entry(transaction)
-    given = {name: value for name, value in {"analyst": analyst, "key": key, "of": of}.items() if value is not None}
-    columns = {**given, "number": number + 1, "what": what, "dataset": dataset}
+    fields_set = {
+        name: value for name, value in {"analyst": analyst, "key": key, "of": of}.items() if value is not None
+    }
+    columns = {**fields_set, "number": number + 1, "what": what, "dataset": dataset}
     body = canonical({**fields, **columns, "before": before, "at": read_clock()})
     own = digest(body)
     columns |= {"body": body, "digest": own}

@@ -269,8 +269,8 @@ def _open_store(url: str | Path) -> Store:
 
 
 def _check_budget(epsilon: Amount | None, delta: Amount | None, mu: Amount | None) -> dict[str, Fraction]:
-    given = {"epsilon": epsilon, "delta": delta, "mu": mu}
-    budget = {name: parse_amount(name, value) for name, value in given.items() if value is not None}
+    amounts = {"epsilon": epsilon, "delta": delta, "mu": mu}
+    budget = {name: parse_amount(name, value) for name, value in amounts.items() if value is not None}
     if set(budget) not in ({"epsilon", "delta"}, {"mu"}):
         raise UsageError("The budget of a data set is epsilon= with delta=, or mu=. Pass one of the two.")
     Budget(**{name: float(value) for name, value in budget.items()})

@@ -32,9 +32,9 @@ _MISSING_RESULTS = (
 
 def verify(store: Store, anchor: str | None) -> str:
     """The anchor at the end. An error names the first bad entry, or says that an earlier anchor is missing."""
-    wanted = (0, ORIGIN) if anchor is None else parse_anchor(anchor)
+    checkpoint = (0, ORIGIN) if anchor is None else parse_anchor(anchor)
     totals: defaultdict[str, Totals] = defaultdict(Totals)
-    reached, is_found = (0, ORIGIN), wanted == (0, ORIGIN)
+    reached, is_found = (0, ORIGIN), checkpoint == (0, ORIGIN)
     with store.reading() as transaction:
         for number, own, fields in _chain(transaction):
             try:
@@ -44,7 +44,7 @@ def verify(store: Store, anchor: str | None) -> str:
             if not follows:
                 raise bad_entry(number, "it does not follow from the entries before it")
             reached = number, own
-            is_found = is_found or reached == wanted
+            is_found = is_found or reached == checkpoint
         if not is_found:
             raise DataError(_ROLLED_BACK)
         _check_indices(transaction, totals)

@@ -132,8 +132,8 @@ class QuantilePlan(QuantileNumbers, StatisticPlan[QuantileRelease]):
         sums = sums.chosen(order_of(publish_labels(sums.labels, sums.kinds)))
         noisy = self.noisy(sums.sums, stream)
         if self._selects_groups:
-            kept = np.flatnonzero(self.reaches(noisy))
-            sums, noisy = sums.chosen(kept), noisy[kept]
+            selected = np.flatnonzero(self.reaches(noisy))
+            sums, noisy = sums.chosen(selected), noisy[selected]
         keys = keys_of(publish_labels(sums.labels, sums.kinds))
         return QuantileRelease(self, noisy, session.secure, keys=keys, kinds=sums.kinds)
 
@@ -261,8 +261,8 @@ def _tree_bins(request: Request, epsilon: float) -> int:
     """
     if request.n is None:
         return _MOST_BINS
-    wanted = 2 * request.n * epsilon / (3 * math.sqrt(request.d or 1))
-    return int(np.clip(2 ** round(math.log2(wanted)), _FEWEST_BINS, _MOST_BINS))
+    bins = 2 * request.n * epsilon / (3 * math.sqrt(request.d or 1))
+    return int(np.clip(2 ** round(math.log2(bins)), _FEWEST_BINS, _MOST_BINS))
 
 
 def _fine_bins(n: int | None) -> int:

@@ -163,8 +163,8 @@ def _log_delta(scale: float, k: int, epsilon: float, excess: float) -> float:
         peak = float(height.max())
         if peak == -math.inf:
             return peak
-        kept = np.flatnonzero(height > peak - _DROP)
-        first, last = max(int(kept[0]) - 1, 0), min(int(kept[-1]) + 1, _NODES - 1)
+        high = np.flatnonzero(height > peak - _DROP)
+        first, last = max(int(high[0]) - 1, 0), min(int(high[-1]) + 1, _NODES - 1)
         settled = last - first > 0.9 * _NODES
         left, right = float(x[first]), float(x[last])
         if settled:

@@ -103,8 +103,8 @@ class QuantileRelease(StatisticRelease):
 
     def quantile(self, q: float | Sequence[float]) -> Floats:
         """Quantiles at any probabilities, at no privacy cost: (columns, quantiles) or (groups, columns, quantiles)."""
-        wanted = np.array(Quantiles.of(q).q)
-        return self._each(lambda j, g: quantile_of(*self._distribution(j, g), wanted, self._are_values[j]))
+        probabilities = np.array(Quantiles.of(q).q)
+        return self._each(lambda j, g: quantile_of(*self._distribution(j, g), probabilities, self._are_values[j]))
 
     def cdf(self, x: ArrayLike) -> Floats:
         """The share of values at most x for any numbers x, at no privacy cost: (columns, numbers), or (groups, ...)."""

@@ -111,7 +111,7 @@ def bins_of_columns(bins: Any, categories: Any, columns: Any) -> Bins:
             chosen = []
         if not chosen or not all(isinstance(name, (str, int, np.integer)) for name in chosen):
             raise UsageError("columns must be a list of names or positions of columns.")
-        lists = [isinstance(given, Mapping) for given in (bins, categories) if given is not None]
+        lists = [isinstance(part, Mapping) for part in (bins, categories) if part is not None]
         if lists == [False] and len(chosen) == 1:
             bins = None if bins is None else {chosen[0]: bins}
             categories = None if categories is None else {chosen[0]: categories}

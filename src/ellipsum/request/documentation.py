@@ -122,13 +122,13 @@ def public(call: Call) -> Call:
     """Decorate a public call: complete its numpydoc docstring, and refuse unknown keywords with the nearest name."""
     parameters = inspect.signature(call).parameters
     call.__doc__ = _complete(inspect.cleandoc(call.__doc__ or ""), parameters)
-    known = [*parameters, *(OWN if "own" in parameters else ())]
+    accepted = [*parameters, *(OWN if "own" in parameters else ())]
     takes_more = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
 
     @wraps(call)
     def checked(*arguments: Any, **keywords: Any) -> Any:
         if "own" in parameters or not takes_more:
-            refuse_unknown(call.__name__, keywords, known)
+            refuse_unknown(call.__name__, keywords, accepted)
         with np.errstate(all="ignore"):  # A caller who turned warnings into errors would see private values in them.
             return call(*arguments, **keywords)
 

@@ -119,17 +119,17 @@ def parse_groups(by: Any) -> Groups | None:
 
 def _parse_by(by: Any) -> tuple[tuple[str | int, ...], tuple[Any, ...]]:
     """Names or positions of columns; or names for the caller's arrays, and these arrays."""
-    given = list(by) if isinstance(by, (list, tuple)) else [by]
-    if not given:
+    parts = list(by) if isinstance(by, (list, tuple)) else [by]
+    if not parts:
         raise UsageError("by is empty. Name one column, or several.")
-    if all(isinstance(name, str) or _is_place(name) for name in given):
-        names = tuple(name if isinstance(name, str) else int(name) for name in given)
+    if all(isinstance(name, str) or _is_place(name) for name in parts):
+        names = tuple(name if isinstance(name, str) else int(name) for name in parts)
         if len(set(names)) < len(names):
             raise UsageError("by names a column twice. Name each once.")
         return names, ()
-    if not all(hasattr(array, "__array__") and hasattr(array, "__len__") for array in given):
+    if not all(hasattr(array, "__array__") and hasattr(array, "__len__") for array in parts):
         raise UsageError(_BY)
-    return tuple(_name(array, i, len(given)) for i, array in enumerate(given)), tuple(given)
+    return tuple(_name(array, i, len(parts)) for i, array in enumerate(parts)), tuple(parts)
 
 
 def _is_place(name: Any) -> bool:

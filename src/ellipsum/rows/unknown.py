@@ -87,8 +87,8 @@ class Unknown(Rows):
             raise UsageError(f"method must be the name of a method, got {type(method).__name__}.")
         self._set(magnitude=size)
         options = {"steps": steps, "std": std, "clip_share": clip_share}
-        given = {name: value for name, value in options.items() if value is not None}
-        self._set(columns=names("columns", columns, self.d), method=method, options=given)
+        options_set = {name: value for name, value in options.items() if value is not None}
+        self._set(columns=names("columns", columns, self.d), method=method, options=options_set)
 
     @property
     def d(self) -> int | None:

@@ -372,8 +372,8 @@ class ArrowTable(LayoutTable):
         values = self._data.select(self._places[: len(plan.names)])
 
         def read(rows: Ints) -> Block:
-            taken = values.take(pa.array(rows)).combine_chunks()
-            return to_piece([column.chunk(0) for column in taken.columns], plan)[1]
+            selected = values.take(pa.array(rows)).combine_chunks()
+            return to_piece([column.chunk(0) for column in selected.columns], plan)[1]
 
         return read
 

@@ -102,8 +102,8 @@ class Chain(Table):
         self.reopenable = all(part.reopenable for part in tables)
         self.ordered = ordered and all(part.ordered for part in tables)
         self._weights = [max(float(weight), 1.0) for weight in weights]
-        known = [part.known_rows for part in tables]
-        self._rows = None if None in known else sum(rows or 0 for rows in known)
+        counts = [part.known_rows for part in tables]
+        self._rows = None if None in counts else sum(rows or 0 for rows in counts)
 
     def _count(self) -> int:
         return sum(part.rows() for part in self._tables)

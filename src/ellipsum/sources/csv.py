@@ -147,8 +147,8 @@ class CsvTable(Table):
         begin = stream.tell() - len(text)
         end = self._row_end(stream, text)
         stream.seek(begin + end)
-        kept = text[: min(end - 1, self._longest_line)]
-        return _Lines(bytearray(kept.replace(b"\n", b"\0") + b"\n"), bytearray(kept + b"\n"))
+        beginning = text[: min(end - 1, self._longest_line)]
+        return _Lines(bytearray(beginning.replace(b"\n", b"\0") + b"\n"), bytearray(beginning + b"\n"))
 
     def _row_end(self, stream: BinaryIO, text: bytes) -> int:
         """Count the bytes of the row that begins the text, or of its first line if it is not quoted properly [T3]."""

@@ -231,7 +231,7 @@ def copy_column(text: Bytes, exact: Bytes, classes: Bytes, place: int, longest: 
 
     Nothing is copied if a line has no such cell, never closes its quotes, or has the cell beyond `longest` bytes.
     """
-    size, limit, wanted = np.uint64(text.size), np.uint64(longest), np.uint64(place)
+    size, limit, chosen_cell = np.uint64(text.size), np.uint64(longest), np.uint64(place)
     lines = 0
     i = o = cell = line_start = _0
     while i < size:
@@ -239,7 +239,7 @@ def copy_column(text: Bytes, exact: Bytes, classes: Bytes, place: int, longest: 
         _, _, i, end, closed = _next_cell(text, classes, start)
         c = text[i]
         i += _1
-        if cell == wanted and closed and i - line_start <= limit:
+        if cell == chosen_cell and closed and i - line_start <= limit:
             o = _copy_unquoted(exact, start, end, out, o)
         cell += _1
         if c == _LF:

@@ -76,9 +76,9 @@ class PersonSort:
         labels = [cells.field(i) for i in range(len(self.by))] if self.in_groups else []
         rows = canonical_rows(block)
         if who.null_count:
-            known = who.is_valid()
-            rows = rows[known.to_numpy(zero_copy_only=False)]
-            who, labels = who.filter(known), [column.filter(known) for column in labels]
+            has_identity = who.is_valid()
+            rows = rows[has_identity.to_numpy(zero_copy_only=False)]
+            who, labels = who.filter(has_identity), [column.filter(has_identity) for column in labels]
         columns = {"who": who}
         if labels:
             columns |= {"nowhere": pa.array(_in_no_group(labels, listed)), "pick": pa.array(hash_cells([*labels, who]))}

@@ -166,11 +166,11 @@ def agrees(shown: object, wanted: object, size: float = 0.0) -> bool:
         if not isinstance(shown, (list, tuple)) or len(shown) != len(wanted):
             return False
         try:
-            given, right = numbers(shown), numbers(wanted)
+            numbers_shown, right = numbers(shown), numbers(wanted)
         except Wrong:
             return all(map(agrees, shown, wanted, repeat(size)))
         near = _NEAR * max(size, float(np.abs(right).max(initial=0.0)))
-        return np.allclose(given, right, rtol=_NEAR, atol=near)
+        return np.allclose(numbers_shown, right, rtol=_NEAR, atol=near)
     if isinstance(wanted, float):
         if not isinstance(shown, (int, float)) or isinstance(shown, bool):
             return False

@@ -155,8 +155,8 @@ def describe_error(plan: AnyPlan) -> str:
 
     if isinstance(plan, LearningPlan):
         error = plan.relative_error
-        known = "" if error is None else f", expected error {error:.2g} standard deviations"
-        return f"bounds are estimated first{known}"
+        error_text = "" if error is None else f", expected error {error:.2g} standard deviations"
+        return f"bounds are estimated first{error_text}"
     if plan.expected_error is None:
         return "no forecast without a guess of the number of rows"
     if isinstance(plan, QuantilePlan):

@@ -99,8 +99,8 @@ def _parse_way(command: str, options: DataOptions, way: str) -> tuple[Rows, pars
         return parsing.parse_ball(options.radius, options.center), names
     if way == "--normal":
         own = {"center_error": options.center_error, "clip_probability": options.clip_probability}
-        given = {name: value for name, value in own.items() if value is not None}
-        return parsing.parse_normal(options.normal or (), names, given)
+        options_set = {name: value for name, value in own.items() if value is not None}
+        return parsing.parse_normal(options.normal or (), names, options_set)
     return parsing.parse_bounds(options.bounds or (), names)
 
 

@@ -170,8 +170,8 @@ def forecast(form: Posted, desk: TheDesk, studio: TheStudio) -> Response:
             plan = panels.plan_of(request, n)
         else:
             return JSONResponse({"n": n})
-        found = panels.forecast(plan, _place(form))
-        return JSONResponse({**found, "n": n, "picture": f"/forecast/{studio.keep_plan(plan)}"})
+        answer = panels.forecast(plan, _place(form))
+        return JSONResponse({**answer, "n": n, "picture": f"/forecast/{studio.keep_plan(plan)}"})
     except EllipsumError as error:
         field, text = about(error)
         return JSONResponse({"hint": text, "field": field})
