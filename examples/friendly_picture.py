@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from ellipsum.display.plots.drawing import figure
 
 import ellipsum as es
+from ellipsum.display.plots.drawing import figure
 from ellipsum.friendly.core import near_counts, quantize, row_weights
 
 RADIUS, ROWS = 5.0, 2000

@@ -265,6 +265,12 @@ def test_noise_alone_is_hardly_ever_taken_for_rows():
         assert marked <= 4  # 0.2 are expected
 
 
+@pytest.mark.parametrize("bins", range(1, 9))
+def test_a_histogram_may_have_fewer_bins_than_the_widest_window(bins):
+    histogram = Histogram(np.linspace(-1, 1, bins + 1), np.zeros(bins), 1.0, 1000.0, thresholds(bins))
+    assert not histogram.hull.sure
+
+
 def test_counts_on_the_simplex_and_the_bulk():
     counts = np.array([3.0, -2.0, 5.0, 0.5])
     nearest = on_simplex(counts, 6.0)

@@ -280,6 +280,7 @@ def test_a_plan_of_one_group_is_checked_too():
         ({"keys": [object()]}, "names no group"),
         ({"keys": [float("inf")]}, "infinity"),
         ({"keys": {"h": [1]}}, "a list for each column of by"),
+        ({"keys": {"g": 0}}, "a list for each column of by"),
         ({"by": ["g", "h"], "keys": ["a"]}, "tuples of 2"),
         ({"by": []}, "by is empty"),
         ({"by": ["g", "g"]}, "twice"),

@@ -302,7 +302,7 @@ CALLS = {
     "mean": lambda x: es.mean(x, BALL, **BUDGET),
     "add_remove": lambda x: es.mean(x, BALL, neighbors="add_remove", n=400, **BUDGET),
     "people": lambda x: es.mean(x, BALL, privacy_id=first_column(x), neighbors="add_remove", n=400, **BUDGET),
-    "unknown": lambda x: es.mean(x, es.Unknown(50.0), **BUDGET),
+    "unknown": lambda x: es.mean(x, es.Unknown(50.0), epsilon=20, delta=1e-6),
     "friendly": lambda x: es.friendly_mean(x, 8.0, **BUDGET),
     "project": lambda x: es.project(x, 2, BALL, **BUDGET),
 }

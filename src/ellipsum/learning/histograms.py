@@ -104,7 +104,7 @@ class Histogram:
         is_missing = missing >= PLAIN * math.sqrt(self.variances[first:last].sum() + self.n_std**2)
         best, grown = 0.0, None
         for width, limit in zip(WINDOWS, self.limits, strict=True):
-            if not is_missing and width > 2:
+            if width > self.counts.size or (not is_missing and width > 2):
                 break
             near, far = (NEXT, limit - 1) if is_missing else (PLAIN, math.inf)
             scores = self._scores(width)

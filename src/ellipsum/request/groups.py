@@ -152,7 +152,7 @@ def listed(keys: Any, by: Sequence[str | int]) -> Listed | None:
         return _of_frame(keys, by)
     entries = _of_numpy(keys) if isinstance(keys, np.ndarray) else keys
     entries = entries.to_pylist() if hasattr(entries, "to_pylist") else entries
-    if isinstance(entries, (str, bytes)) or not hasattr(entries, "__iter__"):
+    if _is_text(entries) or not hasattr(entries, "__iter__"):
         raise UsageError(_WRONG)
     return _of_list(list(entries), len(by))
 
@@ -165,12 +165,16 @@ def _of_list(entries: list[Any], width: int) -> Listed:
     return Listed(tuple(tuple(map(_plain, column)) for column in zip(*entries, strict=True)))
 
 
+def _is_text(entries: Any) -> bool:
+    return isinstance(entries, (str, bytes))
+
+
 def _is_tuple(entry: Any) -> bool:
     return isinstance(entry, (list, tuple))
 
 
 def _product(keys: Mapping[Any, Any], by: Sequence[str | int]) -> Listed:
-    if set(keys) != set(by):
+    if set(keys) != set(by) or not all(hasattr(keys[name], "__iter__") and not _is_text(keys[name]) for name in by):
         raise UsageError(f"keys must have a list for each column of by, and no others: {listing(by)}.")
     lists = [[_plain(cell) for cell in keys[name]] for name in by]
     if math.prod(map(len, lists)) > _MOST:
