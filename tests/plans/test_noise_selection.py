@@ -162,7 +162,7 @@ def test_pure_budgets_and_what_they_refuse():
     with pytest.raises(es.UsageError, match="pure"):
         es.plan("sum", es.Ball(1.0), n=10, d=2, budget=budget, noise="gaussian")
     with pytest.raises(es.UsageError, match="pure"):
-        es.plan("sum", es.Unknown(1.0), n=10, d=2, budget=budget, noise="gaussian")
+        es.plan("sum", es.Unknown(1.0), n=10**6, d=2, budget=budget, noise="gaussian")
     with pytest.raises(es.UsageError, match="epsilon= and delta="):
         es.plan("sum", es.Ball(1.0), n=10, d=2, budget=es.Budget(mu=1.0), noise="knorm")
     with pytest.raises(es.UsageError, match="noise"):

@@ -112,7 +112,9 @@ class LearningPlan(StatisticPlan[Any]):
 
     @property
     def _is_pure(self) -> bool:
-        """Whether rounds and release all have pure noise."""
+        """Whether rounds and release all have pure noise. `Budget.mu` refuses Gaussian noise without a delta."""
+        if self.request.noise == "gaussian":
+            return not self._budget.mu
         return self._budget.largest_mu is None or self.request.noise == "knorm"
 
     # How the budget is split ------------------------------------------------------------------------------
