@@ -222,6 +222,12 @@ def test_help_examples_run(people):
         assert done.returncode == 0, f"{line}: {done.stderr}"
 
 
+def test_an_engine_and_a_query_are_refused_together(people):
+    done = run("mean", str(people), *BOUNDS, *BUDGET, "--engine", "spark", "--sql", "select 1")
+    assert done.returncode == 2
+    assert "--engine cannot be used with --sql" in done.stderr
+
+
 @pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("words", "code", "word"),

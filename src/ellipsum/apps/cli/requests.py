@@ -158,11 +158,9 @@ def check_plan_alone(options: DataOptions) -> None:
 
 def open_data(options: DataOptions) -> object:
     """The data that the options name."""
-    if options.engine is not None:
-        if options.sql is not None:
-            raise UsageError("--engine cannot be used with --sql. Leave one of them out.")
-        return _read_with_spark(options.files, options.engine)
     source = _source(options)
+    if options.engine is not None:
+        return _read_with_spark(options.files, options.engine)
     if not options.header:
         return source
     if isinstance(source, Query):
@@ -175,6 +173,8 @@ def _source(options: DataOptions) -> str | list[str] | Query:
     files = options.files
     if options.sql is None:
         return files[0] if len(files) == 1 else list(files)
+    if options.engine is not None:
+        raise UsageError("--engine cannot be used with --sql. Leave one of them out.")
     if len(files) != 1:
         raise UsageError("--sql needs one database, such as duckdb:///file.db, instead of files.")
     return sql(options.sql, files[0])
