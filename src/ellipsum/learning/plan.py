@@ -26,7 +26,7 @@ from ..plans.base import WRONG, StatisticPlan
 from ..plans.group_plan import GroupPlan, gaussian_slack, plan_groups
 from ..plans.noise_selection import plan_statistic
 from ..plans.plan import Plan
-from ..privacy.budget import Budget
+from ..privacy.budget import NEEDS_DELTA, Budget
 from ..privacy.budget_split import mu_beside
 from ..privacy.guarantee import Privacy
 from ..releases.documents import describe_groups
@@ -79,6 +79,8 @@ class LearningPlan(StatisticPlan[Any]):
             )
         if self.request.noise == "knorm" and self._budget.pair is None:
             raise UsageError("noise='knorm' needs a budget stated as epsilon= and delta=.")
+        if self.request.noise == "gaussian" and self._budget.largest_mu is None:
+            raise UsageError(NEEDS_DELTA)
         if method != "auto" and self._is_pure:
             raise UsageError(f"method={method!r} has Gaussian rounds. Use method='auto' with delta=0 or noise='knorm'.")
         if self.grouping is not None and self.split.privacy.pure:
@@ -112,9 +114,7 @@ class LearningPlan(StatisticPlan[Any]):
 
     @property
     def _is_pure(self) -> bool:
-        """Whether rounds and release all have pure noise. `Budget.mu` refuses Gaussian noise without a delta."""
-        if self.request.noise == "gaussian":
-            return not self._budget.mu
+        """Whether rounds and release all have pure noise."""
         return self._budget.largest_mu is None or self.request.noise == "knorm"
 
     # How the budget is split ------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from ..numerics.rounding import round_down, round_up, sqrt_down, within_typed
 from ..util.json_codec import Fields, number
 from .gaussian_curve import certified_mu, gaussian_delta_upper, gaussian_epsilon_upper
 
+NEEDS_DELTA = "The Gaussian mechanism needs delta > 0. Pass delta > 0, or use noise='auto' or 'knorm' for pure DP."
 LEAST_MU = 1e-100
 MOST_PURE = 1e6
 MOST_MU = 1e12  # noisy integers of any number of rows then fit their limbs
@@ -95,9 +96,7 @@ class Budget:
     def mu(self) -> float:
         """The largest mu that is safe; a pure budget has none."""
         if self.largest_mu is None:
-            raise UsageError(
-                "The Gaussian mechanism needs delta > 0. Pass delta > 0, or use noise='auto' or 'knorm' for pure DP."
-            )
+            raise UsageError(NEEDS_DELTA)
         return self.largest_mu
 
     @property
